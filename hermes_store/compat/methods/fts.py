@@ -1,0 +1,16 @@
+"""Upkeep of the full-text indexes."""
+
+from __future__ import annotations
+
+from hermes_store.compat.methods.table import Method, State
+
+METHODS: tuple[Method, ...] = (
+    Method("fts_rebuild_status", "()", "dict | None", State.PLANNED, "fts"),
+    Method("fts_rebuild_step", "()", "bool", State.PLANNED, "fts"),
+    Method("fts_cjk_rebuild_status", "()", "dict | None", State.PLANNED, "fts"),
+    Method("fts_cjk_rebuild_step", "()", "bool", State.PLANNED, "fts"),
+    Method("fts_optimize_available", "()", "bool", State.PLANNED, "fts"),
+    Method("optimize_fts_storage", "(*, progress_cb=None, vacuum=True)", "dict", State.PLANNED, "fts"),
+    Method("rebuild_fts", "()", "int", State.PLANNED, "fts"),
+    Method("optimize_fts", "()", "int", State.PLANNED, "fts"),
+)

@@ -1,0 +1,72 @@
+"""Module-level functions and classes that callers import."""
+
+from __future__ import annotations
+
+from hermes_store.compat.methods.table import Function, FunctionKind, State
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function("get_hermes_home", "()", "Path", State.PLANNED, "home"),
+    Function("get_process_hermes_home", "()", "Path", State.PLANNED, "home"),
+    Function("set_hermes_home_override", "(path)", "reset token", State.PLANNED, "home"),
+    Function("reset_hermes_home_override", "(token)", "None", State.PLANNED, "home"),
+    Function("get_hermes_home_override", "()", "str | None", State.PLANNED, "home"),
+    Function("get_default_hermes_root", "()", "Path", State.PLANNED, "home"),
+    Function("get_profile_dir", "(name)", "Path", State.PLANNED, "home"),
+    Function("get_active_profile_name", "()", "str", State.PLANNED, "home"),
+    Function("profiles_to_serve", "(multiplex)", "list[tuple[str, Path]]", State.PLANNED, "home"),
+    Function(
+        "SessionDB",
+        "(db_path=None, read_only=False)",
+        "SessionDB",
+        State.PLANNED,
+        "engine",
+        FunctionKind.CLASS,
+    ),
+    Function("AsyncSessionDB", "(db)", "AsyncSessionDB", State.PLANNED, "engine", FunctionKind.CLASS),
+    Function("acquire", "(path=None)", "SessionDB", State.PLANNED, "registry"),
+    Function("release", "(db)", "bool", State.PLANNED, "registry"),
+    Function("close_all", "()", "unspecified", State.PLANNED, "registry"),
+    Function("release_or_close", "(db)", "unspecified", State.PLANNED, "registry"),
+    Function(
+        "apply_wal_with_fallback",
+        "(conn, *, db_label='state.db', require_wal=False)",
+        "str",
+        State.PLANNED,
+        "journal",
+    ),
+    Function("is_sqlite_wal_reset_vulnerable", "(version_info=None)", "bool", State.PLANNED, "journal"),
+    Function("sqlite_source_id", "()", "str", State.PLANNED, "journal"),
+    Function("resolve_journal_mode", "()", "str", State.PLANNED, "journal"),
+    Function("preflight_db_writability", "(db_path, *, db_label='state.db')", "None", State.PLANNED, "files"),
+    Function(
+        "read_header_bytes_preopen",
+        "(path, length=100, force=False)",
+        "bytes | None",
+        State.PLANNED,
+        "files",
+    ),
+    Function("has_live_connection", "(path)", "bool", State.PLANNED, "files"),
+    Function("is_zeroed_state_db", "(path, *, probe_bytes=100, force=False)", "bool", State.PLANNED, "files"),
+    Function("storage_state", "(path)", "str", State.PLANNED, "files"),
+    Function("is_malformed_db_error", "(exc)", "bool", State.PLANNED, "errors"),
+    Function("is_disk_full_error", "(exc)", "bool", State.PLANNED, "errors"),
+    Function("classify_persistence_error", "(exc)", "str", State.PLANNED, "errors"),
+    Function("get_last_init_error", "()", "str | None", State.PLANNED, "errors"),
+    Function(
+        "format_session_db_unavailable",
+        "(prefix='Session database not available')",
+        "str",
+        State.PLANNED,
+        "errors",
+    ),
+    Function("repair_state_db_schema", "(db_path, *, backup=True)", "dict", State.PLANNED, "recovery"),
+    Function("inspect_session_database", "(source, *, work_dir=None)", "dict", State.PLANNED, "recovery"),
+    Function(
+        "recover_session_database",
+        "(source, output, *, work_dir=None, chunk_size=1000, progress_cb=None, allow_partial=False)",
+        "dict",
+        State.PLANNED,
+        "recovery",
+    ),
+    Function("write_recovery_report", "(path, report)", "Path", State.PLANNED, "recovery"),
+)

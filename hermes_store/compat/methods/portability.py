@@ -1,0 +1,12 @@
+"""Export and import of sessions."""
+
+from __future__ import annotations
+
+from hermes_store.compat.methods.table import Method, State
+
+METHODS: tuple[Method, ...] = (
+    Method("export_session", "(session_id)", "dict | None", State.BUILT, "portability"),
+    Method("export_session_lineage", "(session_id)", "dict | None", State.PLANNED, "portability"),
+    Method("export_all", "(source=None)", "list[dict]", State.BUILT, "portability"),
+    Method("import_sessions", "(sessions)", "dict", State.PLANNED, "portability"),
+)

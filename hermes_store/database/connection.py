@@ -1,0 +1,225 @@
+"""Connections: opening a raw one, and the wrapper through which the library runs statements."""
+
+import functools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from hermes_store.database import registry
+from hermes_store.database.driver import Driver, choose_driver
+from hermes_store.database.statements import Statement
+from hermes_store.database.translation import translate
+from hermes_store.errors import HermesStoreError, UnitLost
+
+if TYPE_CHECKING:
+    import sqlalchemy
+    from sqlalchemy.engine.interfaces import ExceptionContext
+    from sqlalchemy.sql.base import Executable
+
+    from hermes_store.database.driver import DriverConnection, DriverCursor
+
+IN_MEMORY = ":memory:"
+WRITER_TIMEOUT = 1.0  # seconds; short, so that the jittered retry of the doors takes over
+READER_TIMEOUT = 5.0  # seconds; reads are not retried
+
+_Values = Mapping[str, Any]
+_NO_VALUES: _Values = {}
+
+
+def connect(
+    path: str | Path, *, driver: Driver | str | None = None, read_only: bool = False, timeout: float = WRITER_TIMEOUT
+) -> "DriverConnection":
+    """A raw DB-API connection to a file, through the driver that stores use, in autocommit mode.
+
+    Code that looks into a live `state.db` takes this instead of `sqlite3.connect`: a second SQLite library on the file
+    would cancel the locks of the first. `timeout` in seconds. Raises OpenFailed, DriverConflict. Rule FILE-2.
+    """
+    chosen = driver if isinstance(driver, Driver) else choose_driver(driver)
+    target = str(path)
+    options: dict[str, Any] = {"timeout": timeout, "isolation_level": None, "check_same_thread": False}
+    if target == IN_MEMORY:
+        connection: DriverConnection = chosen.module.connect(target, **options)
+        return connection
+    file = Path(path)
+    with registry.opening(file, chosen.name):
+        if read_only:
+            target, options["uri"] = _read_only_uri(file), True
+        try:
+            connection = chosen.module.connect(target, factory=_tracked_class(chosen), **options)
+        except chosen.module.Error as exc:
+            raise translate(exc) from exc
+        connection.tracked_path = file  # type: ignore[attr-defined]
+    return connection
+
+
+def _read_only_uri(path: Path) -> str:
+    # Quoted, or a '#' or '?' in the path would silently open another, empty database.
+    return f"file:{quote(str(path.absolute()))}?mode=ro"
+
+
+@functools.cache
+def _tracked_class(driver: Driver) -> Any:
+    """A connection class of the driver that leaves the register when it is closed."""
+
+    class TrackedConnection(driver.module.Connection):  # type: ignore[misc, name-defined]
+        tracked_path: Path | None = None
+
+        def close(self) -> None:
+            super().close()
+            if self.tracked_path is not None:
+                registry.closed(self.tracked_path)
+                self.tracked_path = None
+
+        def __del__(self) -> None:
+            if self.tracked_path is not None:
+                self.close()
+
+    return TrackedConnection
+
+
+class Connection:
+    """A driver connection with our errors, our statements, and SQLAlchemy on demand.
+
+    While a unit of work is open on it, an error that made SQLite end the transaction is noticed here: from then on
+    nothing more is executed and every call raises UnitLost.
+    """
+
+    __slots__ = ("_engine", "_error", "_sa", "driver", "in_unit", "raw", "refusal")
+
+    def __init__(self, raw: "DriverConnection", driver: Driver) -> None:
+        self.raw = raw
+        self.driver = driver
+        self.in_unit = False
+        # Set while statements must not run: after a lost unit, and on a writer's connection outside its doors.
+        self.refusal: type[HermesStoreError] | None = None
+        self._error = driver.module.Error
+        self._engine: sqlalchemy.Engine | None = None
+        self._sa: sqlalchemy.Connection | None = None
+
+    # -- compiled statements: the way of the hot paths ------------------------------------------------------
+
+    def run(self, statement: Statement, values: _Values = _NO_VALUES) -> "DriverCursor":
+        """Execute a compiled statement; returns the driver's cursor, for `lastrowid` and `rowcount`."""
+        if self.refusal is not None:
+            raise self.refusal
+        arguments = statement.arguments(values)
+        try:
+            return self.raw.execute(statement.sql, arguments)
+        except self._error as exc:
+            raise self.failure(exc) from exc
+
+    def rows(self, statement: Statement, values: _Values = _NO_VALUES) -> list[Any]:
+        """All rows of a compiled SELECT, as tuples."""
+        if self.refusal is not None:
+            raise self.refusal
+        arguments = statement.arguments(values)
+        try:
+            return self.raw.execute(statement.sql, arguments).fetchall()
+        except self._error as exc:
+            raise self.failure(exc) from exc
+
+    def row(self, statement: Statement, values: _Values = _NO_VALUES) -> Any:
+        """The first row of a compiled SELECT as a tuple, or None."""
+        if self.refusal is not None:
+            raise self.refusal
+        arguments = statement.arguments(values)
+        try:
+            cursor = self.raw.execute(statement.sql, arguments)
+            found = cursor.fetchone()
+            cursor.close()
+        except self._error as exc:
+            raise self.failure(exc) from exc
+        return found
+
+    def scalar(self, statement: Statement, values: _Values = _NO_VALUES) -> Any:
+        """The first column of the first row, or None."""
+        found = self.row(statement, values)
+        return None if found is None else found[0]
+
+    def run_many(self, statement: Statement, values: Iterable[_Values]) -> None:
+        """Execute a compiled statement once per set of values."""
+        if self.refusal is not None:
+            raise self.refusal
+        statement.compile()
+        try:
+            self.raw.executemany(statement.sql, [statement.arguments(each) for each in values])
+        except self._error as exc:
+            raise self.failure(exc) from exc
+
+    # -- raw SQL: for the floors that own some --------------------------------------------------------------
+
+    def sql(self, text: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
+        """Run raw SQL and fetch all rows; only for `database/`, `fts/` and `schema/`."""
+        if self.refusal is not None:
+            raise self.refusal
+        try:
+            return self.raw.execute(text, parameters).fetchall()
+        except self._error as exc:
+            raise self.failure(exc) from exc
+
+    # -- SQLAlchemy, for everything that is not hot ---------------------------------------------------------
+
+    @property
+    def sa(self) -> "sqlalchemy.Connection":
+        """A SQLAlchemy connection over the same driver connection, made at the first use.
+
+        It runs in AUTOCOMMIT: transactions are the business of the write doors alone.
+        """
+        if self._sa is None:
+            self._sa = self._make_sa()
+        if not self._sa.in_transaction():
+            self._sa.begin()
+        return self._sa
+
+    def execute(self, statement: "Executable", values: _Values | None = None) -> "sqlalchemy.CursorResult[Any]":
+        """Execute a Core statement through SQLAlchemy."""
+        if self.refusal is not None:
+            raise self.refusal
+        result: sqlalchemy.CursorResult[Any] = self.sa.execute(statement, values)
+        return result
+
+    def _make_sa(self) -> "sqlalchemy.Connection":
+        from sqlalchemy import create_engine, event
+        from sqlalchemy.pool import StaticPool
+
+        from hermes_store.database.dialect import URL
+
+        engine = create_engine(
+            URL,
+            module=self.driver.module,
+            creator=lambda: self.raw,
+            poolclass=StaticPool,
+            isolation_level="AUTOCOMMIT",
+            hide_parameters=True,
+        )
+
+        def on_error(context: "ExceptionContext") -> None:
+            if isinstance(context.original_exception, self._error):
+                context.chained_exception = self.failure(context.original_exception)
+
+        event.listen(engine, "handle_error", on_error)
+        self._engine = engine
+        return engine.connect()
+
+    # -- state ----------------------------------------------------------------------------------------------
+
+    def failure(self, error: BaseException) -> Exception:
+        """Our error for one of the driver; notices when SQLite has ended the unit."""
+        translated = translate(error)
+        if self.in_unit and not self.raw.in_transaction:
+            self.refusal = UnitLost
+            lost = UnitLost(f"SQLite ended the transaction under this unit: {translated}")
+            lost.__cause__ = translated
+            return lost
+        return translated
+
+    def close(self) -> None:
+        """Close SQLAlchemy's side and the driver connection."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = self._sa = None
+        try:
+            self.raw.close()
+        except self._error as exc:
+            raise translate(exc) from exc

@@ -1,0 +1,151 @@
+"""One database file: its writer, its readers, and how both are opened and closed."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hermes_store.clock import Clock
+from hermes_store.database.connection import IN_MEMORY, READER_TIMEOUT, WRITER_TIMEOUT, Connection, connect
+from hermes_store.database.driver import Driver
+from hermes_store.database.journal import (
+    DELETE_MODE_READ_TIMEOUT,
+    apply_pragmas,
+    probe_journal_mode,
+    settle_journal_mode,
+)
+from hermes_store.database.readers import ReaderPool
+from hermes_store.database.writer import Writer
+from hermes_store.errors import ReadOnlyStore
+from hermes_store.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+class Database:
+    """A file with one writing connection and a bounded pool of reading ones; or with reading ones only.
+
+    In WAL mode reads never wait for the writer. In DELETE mode, and in memory, they share its connection.
+    """
+
+    def __init__(self, path: Path, driver: Driver, settings: Settings, clock: Clock) -> None:
+        self.path = path
+        self.driver = driver
+        self.clock = clock
+        self.journal_mode = ""
+        self.read_only = False
+        self._settings = settings
+        self._writer: Writer | None = None
+        self._readers: ReaderPool | None = None
+        self._prepare_reader: Callable[[Connection], None] | None = None
+
+    @classmethod
+    def open_writable(
+        cls, path: Path, *, driver: Driver, settings: Settings, clock: Clock, new_file: bool
+    ) -> "Database":
+        """Connect for writing and settle the journal mode. Raises OpenFailed, StoreLocked, CorruptStore."""
+        self = cls(path, driver, settings, clock)
+        connection = Connection(connect(path, driver=driver, timeout=WRITER_TIMEOUT), driver)
+        try:
+            self.journal_mode = settle_journal_mode(connection, new_file=new_file, wanted=settings.journal_mode)
+            apply_pragmas(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._writer = Writer(connection, clock, guard_patience=settings.guard_patience)
+        if self.journal_mode == "wal" and str(path) != IN_MEMORY:
+            self._readers = ReaderPool(self._open_reader, settings.reader_limit)
+        return self
+
+    @classmethod
+    def open_read_only(
+        cls,
+        path: Path,
+        *,
+        driver: Driver,
+        settings: Settings,
+        clock: Clock,
+        prepare_reader: Callable[[Connection], None] | None = None,
+    ) -> "Database":
+        """Connect for reading; nothing on disk is changed. Raises OpenFailed, CorruptStore.
+
+        `prepare_reader` is called with every new connection, to adapt it to an older file.
+        """
+        self = cls(path, driver, settings, clock)
+        self.read_only = True
+        self._prepare_reader = prepare_reader
+        self._readers = ReaderPool(self._open_reader, settings.reader_limit)
+        with self.read() as connection:
+            self.journal_mode = probe_journal_mode(connection)
+        return self
+
+    @property
+    def writer(self) -> Writer:
+        """The write doors. Raises ReadOnlyStore on a handle that was opened for reading."""
+        if self._writer is None:
+            raise ReadOnlyStore(f"attempt to write a readonly database: {self.path} was opened for reading only")
+        return self._writer
+
+    def _open_reader(self) -> Connection:
+        raw = connect(self.path, driver=self.driver, read_only=True, timeout=READER_TIMEOUT)
+        connection = Connection(raw, self.driver)
+        if self._prepare_reader is not None:
+            try:
+                self._prepare_reader(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection on one snapshot of the committed data, until the body ends. Rules READ-1 to READ-3."""
+        writer = self._writer
+        if writer is not None:
+            writer.check_open()
+        pooled = self._readers.acquire() if self._readers is not None else None
+        if pooled is not None:
+            assert self._readers is not None  # noqa: S101 - pooled came from it
+            try:
+                with _snapshot(pooled):
+                    yield pooled
+            finally:
+                self._readers.release(pooled)
+        elif writer is None:
+            # All readers of a read-only handle are in use: one more, closed afterwards.
+            extra = self._open_reader()
+            try:
+                with _snapshot(extra):
+                    yield extra
+            finally:
+                extra.close()
+        elif writer.held_by_this_thread:
+            # Inside a unit of this very thread the shared connection shows that unit's own view.
+            yield writer.connection
+        else:
+            with writer.exclusive() as shared:
+                if self.journal_mode != "wal":
+                    shared.sql(f"PRAGMA busy_timeout={DELETE_MODE_READ_TIMEOUT}")
+                try:
+                    with _snapshot(shared):
+                        yield shared
+                finally:
+                    if self.journal_mode != "wal":
+                        shared.sql(f"PRAGMA busy_timeout={int(WRITER_TIMEOUT * 1000)}")
+
+    def close(self) -> None:
+        """Close readers, then checkpoint and close the writer; a second call does nothing."""
+        if self._readers is not None:
+            self._readers.close()
+        if self._writer is not None:
+            self._writer.close()
+
+
+@contextmanager
+def _snapshot(connection: Connection) -> Iterator[None]:
+    connection.sql("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.raw.in_transaction:
+            connection.sql("ROLLBACK")

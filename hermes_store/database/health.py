@@ -1,0 +1,161 @@
+"""What a path holds before SQLite looks at it, and moving aside what is no database (rules FILE-3 to FILE-5)."""
+
+import contextlib
+import logging
+import os
+import stat
+import time
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+from hermes_store.clock import Clock
+from hermes_store.database import registry
+from hermes_store.errors import NotADatabase, NotWritable, OpenFailed, StoreLocked, StoreMissing
+
+if os.name == "posix":
+    import fcntl
+
+log = logging.getLogger(__name__)
+
+_MAGIC = b"SQLite format 3\x00"
+_PROBE_BYTES = 100
+_LOCK_POLL = 0.02  # seconds
+_LOCK_PATIENCE = 5.0  # seconds
+
+
+class FileState(Enum):
+    """What stands at a path."""
+
+    MISSING = "missing"
+    EMPTY = "empty"
+    DATABASE = "database"
+    ZEROED = "zeroed"
+    OTHER = "other"
+    DIRECTORY = "directory"
+
+
+def inspect_file(path: Path) -> FileState:
+    """Look at the first bytes of a file; a file that this process has open counts as a database. Rule FILE-3.
+
+    Raises OpenFailed when the file cannot be read at all.
+    """
+    if registry.has_live_connection(path):
+        return FileState.DATABASE
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return FileState.MISSING
+    except OSError as exc:
+        raise OpenFailed(f"{path} cannot be looked at: {exc.strerror}") from exc
+    if stat.S_ISDIR(status.st_mode):
+        return FileState.DIRECTORY
+    if not stat.S_ISREG(status.st_mode):
+        return FileState.OTHER
+    if status.st_size == 0:
+        return FileState.EMPTY
+    try:
+        with registry.offline_file(path) as stream:
+            head = stream.read(_PROBE_BYTES)
+    except OSError as exc:
+        raise OpenFailed(f"{path} cannot be read: {exc.strerror}") from exc
+    if head.startswith(_MAGIC):
+        return FileState.DATABASE
+    return FileState.ZEROED if not head.strip(b"\x00") else FileState.OTHER
+
+
+def refuse(path: Path, state: FileState) -> None:
+    """Raise the error that says why this file cannot be opened; nothing is changed. Rule FILE-4."""
+    if state is FileState.MISSING:
+        raise StoreMissing(f"there is no session store at {path}")
+    if state is FileState.DIRECTORY:
+        raise OpenFailed(f"unable to open database file: {path} is a folder; name the state.db in it")
+    if state is FileState.EMPTY:
+        raise NotADatabase(
+            f"{path} is empty (0 bytes), so it is not a database; restore it from a backup, or remove it to begin anew"
+        )
+    if state is FileState.ZEROED:
+        raise NotADatabase(f"{path} is not a database: it begins with zero bytes; restore it from a backup")
+    if state is FileState.OTHER:
+        raise NotADatabase(f"{path} is not a database; name a state.db")
+
+
+def require_writable(path: Path) -> None:
+    """Raise NotWritable, which names the exact cure, if the file, its sidecars or its folder cannot be written.
+
+    Rule FILE-5. Nothing is changed.
+    """
+    folder = path.parent
+    if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise NotWritable(f"the directory {folder} is not writable; run: chmod u+rwx '{folder}'")
+    for suffix in ("", "-wal", "-shm"):
+        file = path.with_name(path.name + suffix)
+        if file.is_file() and not os.access(file, os.R_OK | os.W_OK):
+            note = "; do not delete it, it holds committed data" if suffix == "-wal" else ""
+            raise NotWritable(f"the file {file} is not writable; run: chmod u+rw '{file}'{note}")
+
+
+@contextlib.contextmanager
+def first_open_lock(path: Path, clock: Clock) -> Iterator[bool]:
+    """A lock across processes for the first open of a file and for moving a bad one aside.
+
+    Yields whether it was got within five seconds. Creating a database leaves the file at 0 bytes until the first
+    write; without this lock a second opener would take that for damage.
+    """
+    if os.name != "posix":
+        yield True
+        return
+    lock_path = path.with_name(path.name + ".quarantine.lock")
+    descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = clock.monotonic() + _LOCK_PATIENCE
+        held = _try_lock(descriptor)
+        while not held and clock.monotonic() < deadline:
+            clock.sleep(_LOCK_POLL)
+            held = _try_lock(descriptor)
+        yield held
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def quarantine(path: Path, state: FileState, clock: Clock) -> Path:
+    """Rename a file that is no database, and its sidecars, out of the way; returns where it went. Rule FILE-4.
+
+    Only for the profile's own store, and under `first_open_lock`. Not a byte is altered.
+    """
+    kind = "zeroed" if state in (FileState.ZEROED, FileState.EMPTY) else "notadb"
+    moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(clock.now()))
+    stem = f"{path.name}.{kind}-{moment}-{clock.process_id()}"
+    target = path.with_name(f"{stem}.bak")
+    attempt = 0
+    while target.exists():
+        attempt += 1
+        target = path.with_name(f"{stem}-{attempt}.bak")
+    size = path.stat().st_size
+    path.rename(target)
+    for suffix in ("-wal", "-shm"):
+        sidecar = path.with_name(path.name + suffix)
+        if sidecar.exists():
+            sidecar.rename(target.with_name(target.name + suffix))
+    log.error("%s was no database (%d bytes); it was moved to %s and a new store begun", path, size, target)
+    return target
+
+
+def create_private(path: Path) -> None:
+    """Create the file with mode 0600, before SQLite would with the mask of the process."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def require_lock(held: bool, path: Path) -> None:  # noqa: FBT001 - the answer of first_open_lock
+    """Raise StoreLocked if the lock of a first open was not got."""
+    if not held:
+        raise StoreLocked(f"database is locked: another process is preparing {path}; try again")

@@ -1,0 +1,257 @@
+"""The two write doors: one connection, one transaction at a time, patience instead of failure (rules WRITE-*).
+
+`BEGIN IMMEDIATE` shows contention before any work is done. The busy timeout of the connection is short and the doors
+retry with random pauses: SQLite's own back-off is deterministic, so many processes would wake together. COMMIT is
+retried as well, because in DELETE mode a reader makes it busy.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from hermes_store.clock import Clock
+from hermes_store.database.connection import Connection
+from hermes_store.errors import (
+    DriverFailure,
+    HermesStoreError,
+    NestedUnit,
+    SessionCompressionInProgressError,
+    StoreClosed,
+    StoreLocked,
+    UnitEnded,
+    UnitLost,
+    WrongProcess,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_MIN = 0.020  # seconds between tries
+RETRY_MAX = 0.150
+SLOW_AFTER = 2.0  # seconds of waiting after which the pauses grow
+SLOW_MIN = 0.250
+SLOW_MAX = 1.000
+CHECKPOINT_EVERY = 50  # commits
+
+T = TypeVar("T")
+
+
+class Writer:
+    """The one writing connection of a store, shared by its threads."""
+
+    def __init__(self, connection: Connection, clock: Clock, *, guard_patience: float) -> None:
+        self.connection = connection
+        self._clock = clock
+        self._guard_patience = guard_patience
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._process = clock.process_id()
+        connection.refusal = UnitEnded
+        self._commits = 0
+        self._closed = False
+
+    # -- the doors ------------------------------------------------------------------------------------------
+
+    def run(self, body: Callable[[Connection], T], *, patience: float) -> T:
+        """Run `body` in a unit of its own and commit. It may run again, after a lock or a guard made it wait.
+
+        `patience`: seconds to wait for the write lock. A live compression lock of another holder is waited for too,
+        within its own shorter budget. Raises StoreLocked at the end of the patience, NestedUnit, and whatever the body
+        raises, after everything was rolled back. Rules WRITE-1 to WRITE-4.
+        """
+        wait = _Wait(self._clock, patience, self._guard_patience)
+        while True:
+            self._take()
+            try:
+                return self._attempt(body, wait)
+            except (StoreLocked, SessionCompressionInProgressError) as exc:
+                reason = exc
+            finally:
+                self._give_back()
+            wait.pause_or_raise(reason)
+
+    @contextmanager
+    def transaction(
+        self, *, patience: float, guard: Callable[[Connection], None] | None = None
+    ) -> Iterator[Connection]:
+        """A unit around a `with` body, which runs once. Raises UnitLost if SQLite ended the transaction under it.
+
+        `guard` is called right after BEGIN; while it says that a session is being compressed, the door waits.
+        Rules WRITE-1, WRITE-3 and WRITE-5.
+        """
+        wait = _Wait(self._clock, patience, self._guard_patience)
+        while not self._enter(wait, guard):
+            pass
+        try:
+            yield self.connection
+            self._commit(wait)
+            self._after_commit()
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._leave()
+
+    def _enter(self, wait: "_Wait", guard: Callable[[Connection], None] | None) -> bool:
+        """Take the connection and begin; False after a pause, when another try is due."""
+        self._take()
+        entered = False
+        try:
+            self._begin()
+            if guard is not None:
+                guard(self.connection)
+            entered = True
+        except (StoreLocked, SessionCompressionInProgressError) as exc:
+            reason = exc
+        finally:
+            if not entered:
+                self._roll_back()
+                self._leave()
+        if not entered:
+            wait.pause_or_raise(reason)
+        return entered
+
+    @contextmanager
+    def exclusive(self) -> Iterator[Connection]:
+        """The connection for this thread alone, without a transaction."""
+        self._take()
+        try:
+            yield self.connection
+        finally:
+            self._give_back()
+
+    def _take(self) -> None:
+        self.check_open()
+        me = threading.get_ident()
+        if self._owner == me:
+            raise NestedUnit
+        self._lock.acquire()
+        self._owner = me
+        self.connection.refusal = None
+        if self._closed:
+            self._give_back()
+            raise StoreClosed
+
+    def _give_back(self) -> None:
+        self.connection.refusal = UnitEnded
+        self._owner = None
+        self._lock.release()
+
+    def _leave(self) -> None:
+        self.connection.in_unit = False
+        self._give_back()
+
+    @property
+    def held_by_this_thread(self) -> bool:
+        """True inside a unit of the calling thread."""
+        return self._owner == threading.get_ident()
+
+    def check_open(self) -> None:
+        """Raise WrongProcess in a forked child, StoreClosed after close()."""
+        if self._process != self._clock.process_id():
+            raise WrongProcess
+        if self._closed:
+            raise StoreClosed
+
+    # -- one attempt ----------------------------------------------------------------------------------------
+
+    def _attempt(self, body: Callable[[Connection], T], wait: "_Wait") -> T:
+        connection = self.connection
+        try:
+            self._begin()
+            result = body(connection)
+            self._commit(wait)
+        except UnitLost as lost:
+            self._roll_back()
+            # The body may run again, or the caller wants SQLite's reason: here it is the cause that counts.
+            if isinstance(lost.__cause__, HermesStoreError):
+                raise lost.__cause__ from lost.__cause__.__cause__
+            raise
+        except BaseException:
+            self._roll_back()
+            raise
+        self._after_commit()
+        return result
+
+    def _begin(self) -> None:
+        self.connection.sql("BEGIN IMMEDIATE")
+        self.connection.in_unit = True
+
+    def _commit(self, wait: "_Wait") -> None:
+        connection = self.connection
+        if connection.refusal is not None or not connection.raw.in_transaction:
+            raise UnitLost
+        while True:
+            try:
+                connection.sql("COMMIT")
+            except StoreLocked as exc:
+                # Nothing is lost while the transaction lives: only the COMMIT is tried again.
+                wait.pause_or_raise(exc)
+            else:
+                connection.in_unit = False
+                return
+
+    def _roll_back(self) -> None:
+        connection = self.connection
+        connection.in_unit = False
+        connection.refusal = None
+        if connection.raw.in_transaction:
+            try:
+                connection.sql("ROLLBACK")
+            except DriverFailure as exc:
+                # The error that led here is already on its way to the caller.
+                log.warning("rollback failed: %s", exc)
+
+    # -- after a commit -------------------------------------------------------------------------------------
+
+    def _after_commit(self) -> None:
+        self._commits += 1
+        if self._commits % CHECKPOINT_EVERY == 0:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """A passive checkpoint: blocks nobody; a failure is only logged."""
+        try:
+            self.connection.sql("PRAGMA wal_checkpoint(PASSIVE)")
+        except DriverFailure as exc:
+            log.warning("checkpoint failed: %s", exc)
+
+    def close(self) -> None:
+        """Checkpoint and close; a second call does nothing."""
+        if self._closed:
+            return
+        with self.exclusive():
+            self.checkpoint()
+            self._closed = True
+            self.connection.close()
+
+
+class _Wait:
+    """How long one call has waited, and how long it still may."""
+
+    def __init__(self, clock: Clock, patience: float, guard_patience: float) -> None:
+        self._clock = clock
+        self._patience = patience
+        self._guard_patience = guard_patience
+        self._started = clock.monotonic()
+        self._guarded_since: float | None = None
+
+    def pause_or_raise(self, reason: StoreLocked | SessionCompressionInProgressError) -> None:
+        """Sleep a random while, never past the deadline; at the deadline raise what the caller gets to see."""
+        now = self._clock.monotonic()
+        deadline = self._started + self._patience
+        if isinstance(reason, SessionCompressionInProgressError):
+            if self._guarded_since is None:
+                self._guarded_since = now
+            deadline = min(deadline, self._guarded_since + self._guard_patience)
+        if now >= deadline:
+            if isinstance(reason, StoreLocked):
+                raise StoreLocked(
+                    f"database is locked (another process held the write lock for over {self._patience:.0f} s; a "
+                    f"long maintenance operation is likely, and the store itself is healthy)"
+                ) from (reason.__cause__ or reason)
+            raise reason
+        slow = now - self._started >= SLOW_AFTER
+        pause = self._clock.jitter(SLOW_MIN, SLOW_MAX) if slow else self._clock.jitter(RETRY_MIN, RETRY_MAX)
+        self._clock.sleep(max(0.001, min(pause, deadline - now)))

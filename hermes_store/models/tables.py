@@ -1,0 +1,14 @@
+"""The tables themselves, for statements in SQLAlchemy Core."""
+
+from sqlalchemy import Table
+
+from hermes_store.models.base import Base
+from hermes_store.models.gateway import CompressionLock
+from hermes_store.models.messages import Message
+from hermes_store.models.meta import StateMeta
+from hermes_store.models.sessions import Session
+
+SESSIONS: Table = Base.metadata.tables[Session.__tablename__]
+MESSAGES: Table = Base.metadata.tables[Message.__tablename__]
+STATE_META: Table = Base.metadata.tables[StateMeta.__tablename__]
+COMPRESSION_LOCKS: Table = Base.metadata.tables[CompressionLock.__tablename__]

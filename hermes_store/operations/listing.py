@@ -1,0 +1,118 @@
+"""Lists of conversations as people see them (rules LIST-*)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hermes_store.conversation.preview import preview_text
+from hermes_store.repositories import Repositories
+from hermes_store.repositories.lineage import COMPRESSION, Continuation
+from hermes_store.repositories.records import SESSION_COLUMNS, SessionRecord, SessionSummary
+from hermes_store.repositories.sessions import SessionFilter
+
+_ID = SESSION_COLUMNS.index("id")
+_END_REASON = SESSION_COLUMNS.index("end_reason")
+
+# What a compressed conversation shows of its latest segment; everything else is its first segment's.
+_FROM_TIP = (
+    "id", "ended_at", "end_reason", "message_count", "tool_call_count", "title", "model", "system_prompt", "cwd",
+    "git_branch", "git_repo_root",
+)  # fmt: skip
+
+
+def list_sessions(
+    repos: Repositories,
+    wanted: SessionFilter,
+    *,
+    limit: int = 20,
+    offset: int = 0,
+    project_tips: bool = True,
+    include_pinned: bool = False,
+) -> list[SessionSummary]:
+    """Sessions with preview and last activity, latest start first. Rules LIST-1 to LIST-5.
+
+    A conversation that was compressed appears once, under its latest segment. At most five statements however many
+    rows. With `include_pinned` the pinned ones that are not on the page follow it.
+    """
+    rows = repos.sessions.page(wanted, limit=limit, offset=offset)
+    if include_pinned:
+        shown = {row[_ID] for row in rows}
+        pinned = repos.sessions.page(replace(wanted, pinned_only=True), limit=-1)
+        rows.extend(row for row in pinned if row[_ID] not in shown)
+    project = project_tips and not wanted.include_children
+    tips = _tips(repos, [row[_ID] for row in rows if row[_END_REASON] == COMPRESSION]) if project else {}
+    tip_rows = repos.sessions.rows_of(tips.values()) if tips else {}
+    return summarise(repos, [(row, tip_rows.get(tips.get(row[_ID], ""))) for row in rows])
+
+
+def summarise(
+    repos: Repositories, pairs: Sequence[tuple[tuple[Any, ...], tuple[Any, ...] | None]]
+) -> list[SessionSummary]:
+    """The lines for rows, each with the row of its latest segment where it has another one."""
+    shown = [(tip or row)[_ID] for row, tip in pairs]
+    previews = repos.messages.first_user_texts(shown)
+    times = repos.messages.last_times(shown)
+    result = []
+    for (row, tip), shown_id in zip(pairs, shown, strict=True):
+        record = SessionRecord(*row)
+        latest = record if tip is None else SessionRecord(*tip)
+        last_active = last_activity(latest, times.get(shown_id))
+        if tip is not None:
+            record = replace(record, **{name: getattr(latest, name) for name in _FROM_TIP})
+        result.append(
+            SessionSummary(
+                session=record,
+                preview=preview_text(previews.get(shown_id)),
+                last_active=last_active,
+                unread=is_unread(record.last_read_at, last_active),
+                lineage_root_id=None if tip is None else row[_ID],
+            )
+        )
+    return result
+
+
+def last_activity(session: SessionRecord, newest_message: float | None) -> float:
+    """The later of the heartbeat and the newest message; the start where there is neither. Rule LIST-3."""
+    known = [moment for moment in (session.last_activity_at, newest_message) if moment is not None]
+    return max(known) if known else session.started_at
+
+
+def is_unread(last_read_at: float | None, last_active: float) -> bool:
+    """True if something happened after the session was read; one that was never marked is not tracked."""
+    return last_read_at is not None and last_active > last_read_at
+
+
+def _tips(repos: Repositories, roots: list[str]) -> dict[str, str]:
+    """The latest segment of each conversation that has more than one. Rule LINEAGE-5."""
+    if not roots:
+        return {}
+    edges = repos.lineage.continuations(roots)
+    times = repos.messages.last_times([edge.id for edge in edges]) if _has_siblings(edges) else {}
+    below: dict[str, list[Continuation]] = {}
+    for edge in edges:
+        below.setdefault(edge.parent_id, []).append(edge)
+    tips = {}
+    for root in roots:
+        seen, current = {root}, root
+        while current in below:
+            following = max(below[current], key=lambda edge: _preference(edge, times))
+            if following.id in seen:
+                break
+            seen.add(following.id)
+            current = following.id
+        if current != root:
+            tips[root] = current
+    return tips
+
+
+def _has_siblings(edges: list[Continuation]) -> bool:
+    return len({edge.parent_id for edge in edges}) < len(edges)
+
+
+def _preference(edge: Continuation, times: dict[str, float | None]) -> tuple[int, float, float, str]:
+    """Of several continuations: one that goes on itself, then a live one, then the latest active."""
+    if edge.ended_at is not None and edge.end_reason == COMPRESSION:
+        standing = 2
+    else:
+        standing = 1 if edge.ended_at is None else 0
+    return standing, times.get(edge.id) or edge.started_at, edge.started_at, edge.id

@@ -1,0 +1,80 @@
+"""Making tables, columns and indexes from the models, and only what is missing (rule SCHEMA-5)."""
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Column
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from hermes_store.errors import UniqueFailed
+from hermes_store.models import Base
+from hermes_store.schema.recognise import columns_of
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+
+_DIALECT = sqlite.dialect()
+TITLE_INDEX = "idx_sessions_title_unique"
+
+
+def create_tables(connection: "Connection", existing: frozenset[str]) -> None:
+    """Create the tables that are not there yet."""
+    for table in Base.metadata.sorted_tables:
+        if table.name not in existing:
+            connection.sql(str(CreateTable(table).compile(dialect=_DIALECT)))
+
+
+def column_definition(column: Column[object]) -> str:
+    """Type, NOT NULL and DEFAULT of a column, as ALTER TABLE ADD COLUMN takes them."""
+    parts = [column.type.compile(_DIALECT)]
+    if not column.nullable and not column.primary_key:
+        parts.append("NOT NULL")
+    default = getattr(column.server_default, "arg", None)
+    if default is not None:
+        parts.append(f"DEFAULT {default}")
+    return " ".join(parts)
+
+
+def add_columns(connection: "Connection") -> tuple[str, ...]:
+    """Add what the models have and the file has not; nothing else is changed. Returns `table.column` names."""
+    added = []
+    for table in Base.metadata.sorted_tables:
+        # Column names are the same to SQLite whatever their case.
+        live = {name.lower() for name in columns_of(connection, table.name)}
+        for column in table.columns:
+            if column.name.lower() not in live:
+                connection.sql(f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {column_definition(column)}')
+                added.append(f"{table.name}.{column.name}")
+    return tuple(added)
+
+
+def create_indexes(connection: "Connection") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Create the indexes that are not there yet; returns their names, and the sessions that lost a title held twice.
+
+    Of sessions that share a title the one that was stored last keeps it.
+    """
+    existing = {row[0] for row in connection.sql("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    created = []
+    cleared: tuple[str, ...] = ()
+    for table in Base.metadata.sorted_tables:
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            if index.name in existing:
+                continue
+            statement = str(CreateIndex(index).compile(dialect=_DIALECT))
+            try:
+                connection.sql(statement)
+            except UniqueFailed:
+                if index.name != TITLE_INDEX:
+                    raise
+                cleared = _clear_duplicate_titles(connection)
+                connection.sql(statement)
+            created.append(str(index.name))
+    return tuple(created), cleared
+
+
+def _clear_duplicate_titles(connection: "Connection") -> tuple[str, ...]:
+    newest = "SELECT MAX(rowid) FROM sessions WHERE title IS NOT NULL GROUP BY title"
+    losers = f"title IS NOT NULL AND rowid NOT IN ({newest})"  # noqa: S608 - fixed text
+    cleared = tuple(row[0] for row in connection.sql(f"SELECT id FROM sessions WHERE {losers}"))  # noqa: S608
+    connection.sql(f"UPDATE sessions SET title = NULL WHERE {losers}")  # noqa: S608 - fixed text
+    return cleared

@@ -1,0 +1,159 @@
+"""What Alembic's environment does for a store (rules SCHEMA-6 and SCHEMA-9).
+
+`check`, `current` and autogenerate read only. `upgrade` runs the whole pipeline, so that a file upgraded from the command
+line equals one that `Store.open` upgraded. Every change happens in one transaction.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alembic import command
+from alembic.autogenerate import rewriter
+from alembic.config import Config
+from alembic.operations import ops
+from alembic.runtime.environment import EnvironmentContext
+from alembic.util import CommandError
+
+from hermes_store.clock import SYSTEM_CLOCK
+from hermes_store.database.database import Database
+from hermes_store.database.driver import choose_driver
+from hermes_store.database.health import FileState, inspect_file, refuse
+from hermes_store.models import Base
+from hermes_store.schema.build import column_definition
+from hermes_store.schema.pipeline import bring_current
+from hermes_store.schema.versions import HEAD_REVISION
+from hermes_store.settings import Settings
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+
+SCRIPT_LOCATION = "hermes_store.migrations:"  # without the colon an editable install does not find it
+_CONNECTION = "hermes_store_connection"
+_WRITING_COMMANDS = frozenset({"upgrade", "downgrade", "stamp"})
+
+# Alembic keeps its context in module globals: two runs at once, even on two files, mix up their connections.
+_alembic_lock = threading.RLock()
+
+
+def run_revisions(connection: "Connection") -> None:
+    """Run the revisions that the file still needs, inside the open unit of `connection`."""
+    config = Config()
+    config.set_main_option("script_location", SCRIPT_LOCATION)
+    config.attributes[_CONNECTION] = connection
+    with _alembic_lock:
+        command.upgrade(config, "head")
+
+
+def run(context: EnvironmentContext) -> None:
+    """The whole of `env.py`."""
+    handed_in = context.config.attributes.get(_CONNECTION)
+    if context.is_offline_mode():
+        context.configure(dialect_name="sqlite", target_metadata=Base.metadata, literal_binds=True)
+        context.run_migrations()
+    elif handed_in is not None:
+        _migrate(context, handed_in)
+    else:
+        with _alembic_lock:
+            _run_command(context, _path(context), _command_name(context.config))
+
+
+def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
+    if name not in _WRITING_COMMANDS:
+        with _opened(path, read_only=True) as database, database.read() as connection:
+            _migrate(context, connection)
+        return
+    if name == "upgrade" and context.get_revision_argument() not in ("head", "heads", HEAD_REVISION):
+        raise CommandError(f"a store is upgraded to head ({HEAD_REVISION}) or not at all")
+    with _opened(path, read_only=False) as database:
+
+        def body(connection: "Connection") -> None:
+            if name == "upgrade":
+                bring_current(connection, str(path), lambda _: None)
+            _migrate(context, connection)
+
+        database.writer.run(body, patience=Settings().patience)
+
+
+@contextmanager
+def _opened(path: Path, *, read_only: bool) -> Iterator[Database]:
+    settings = Settings.from_environment()
+    driver = choose_driver(settings.driver)
+    state = inspect_file(path)
+    if read_only or state is not FileState.MISSING:
+        refuse(path, state)
+    if read_only:
+        database = Database.open_read_only(path, driver=driver, settings=settings, clock=SYSTEM_CLOCK)
+    else:
+        database = Database.open_writable(
+            path, driver=driver, settings=settings, clock=SYSTEM_CLOCK, new_file=state is FileState.MISSING
+        )
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _migrate(context: EnvironmentContext, connection: "Connection") -> None:
+    # SQLAlchemy's side of the connection has begun, so Alembic leaves BEGIN and COMMIT to the unit around it.
+    context.configure(
+        connection=connection.sa,
+        target_metadata=Base.metadata,
+        transactional_ddl=True,
+        include_object=_include_object,
+        compare_type=True,
+        compare_server_default=True,
+        process_revision_directives=_additive,
+    )
+    context.run_migrations()
+
+
+def _include_object(thing: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:  # noqa: ARG001, FBT001
+    """What autogenerate compares: nothing that only the file has is ever proposed for removal."""
+    if type_ == "foreign_key_constraint":
+        # SQLAlchemy does not reflect ON DELETE of a key that is written inline, as the files have it.
+        return False
+    return not (reflected and compare_to is None)
+
+
+_additive = rewriter.Rewriter()
+
+
+class EnsureColumnOp(ops.MigrateOperation):
+    """An additive column, written so that it may run on a file that has it already."""
+
+    def __init__(self, table: str, column: str, definition: str) -> None:
+        self.table = table
+        self.column = column
+        self.definition = definition
+
+
+@_additive.rewrites(ops.AddColumnOp)
+def _write_ensure_column(context: Any, revision: Any, operation: ops.AddColumnOp) -> ops.MigrateOperation:  # noqa: ARG001
+    return EnsureColumnOp(operation.table_name, operation.column.name, column_definition(operation.column))
+
+
+def _register_renderer() -> None:
+    from alembic.autogenerate import renderers
+
+    @renderers.dispatch_for(EnsureColumnOp)
+    def _render(autogen_context: Any, operation: EnsureColumnOp) -> str:
+        autogen_context.imports.add("from hermes_store.schema.operations import ensure_column")
+        return f"ensure_column(op, {operation.table!r}, {operation.column!r}, {operation.definition!r})"
+
+
+_register_renderer()
+
+
+def _path(context: EnvironmentContext) -> Path:
+    given = context.get_x_argument(as_dictionary=True).get("db")
+    if not given:
+        raise CommandError("name the database: alembic -x db=PATH ...")
+    return Path(given)
+
+
+def _command_name(config: Config) -> str:
+    chosen = getattr(config.cmd_opts, "cmd", None)
+    return str(chosen[0].__name__) if chosen else ""

@@ -1,0 +1,77 @@
+"""Knowing with one read that a file is current (rule SCHEMA-4).
+
+After an open has brought a file to the current shape it leaves a note: SQLite's own schema cookie, which every change of
+the schema moves, beside a fingerprint of what this release would make. While both still hold, and the revision and the
+rows that older writers damage are as they should be, there is nothing to do, and neither Alembic nor any inspection is
+needed.
+"""
+
+import functools
+import hashlib
+from typing import TYPE_CHECKING
+
+from sqlalchemy.dialects import sqlite
+
+from hermes_store.fts.indexes import INDEXES
+from hermes_store.fts.nul_rows import WRITER_KEY, same_writer
+from hermes_store.models import Base
+from hermes_store.schema.versions import HEAD_REVISION
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+
+FINGERPRINT_KEY = "hermes_store_fingerprint"
+
+_NOTES = (
+    "SELECT (SELECT value FROM state_meta WHERE key = ?), (SELECT value FROM state_meta WHERE key = ?), "
+    "(SELECT group_concat(version_num) FROM alembic_version), "
+    "EXISTS (SELECT 1 FROM messages WHERE active IS NULL)"
+)
+
+
+@functools.cache
+def release_fingerprint() -> str:
+    """A short text that changes whenever models, index layout or head revision do."""
+    dialect = sqlite.dialect()
+    parts = [HEAD_REVISION]
+    for table in Base.metadata.sorted_tables:
+        for column in table.columns:
+            default = getattr(column.server_default, "arg", "")
+            parts.append(f"{table.name}.{column.name} {column.type.compile(dialect)} {column.nullable} {default}")
+        parts.extend(sorted(f"{index.name} {index.unique} {[str(c) for c in index.expressions]}" for index in table.indexes))
+    for index in INDEXES:
+        parts.extend(index.create_statements())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def current_note(connection: "Connection") -> str:
+    """What the note of a current file says now."""
+    cookie = connection.sql("PRAGMA schema_version")[0][0]
+    return f"{cookie}:{release_fingerprint()}"
+
+
+def is_current(connection: "Connection") -> bool:
+    """True if nothing has to be done to this file. Two statements."""
+    from hermes_store.errors import CorruptStore, OperationFailed
+
+    try:
+        note, writer, revision, has_null = connection.sql(_NOTES, (FINGERPRINT_KEY, WRITER_KEY))[0]
+    except CorruptStore:
+        raise
+    except OperationFailed as exc:
+        if "no such table" in str(exc) or "no such column" in str(exc):
+            return False
+        raise
+    return (
+        revision == HEAD_REVISION
+        and not has_null
+        and (writer is None or same_writer(writer, connection.driver))
+        and note == current_note(connection)
+    )
+
+
+def leave_note(connection: "Connection") -> None:
+    """Store that the file is current."""
+    note = current_note(connection)
+    connection.sql("DELETE FROM state_meta WHERE key = ?", (FINGERPRINT_KEY,))
+    connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (FINGERPRINT_KEY, note))

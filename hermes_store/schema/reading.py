@@ -1,0 +1,41 @@
+"""Reading files that are behind without changing them (rule SCHEMA-8).
+
+A reading connection of an older file sees temporary views in place of the tables that lack columns: the views add the
+missing columns with their defaults, so that every statement of the library runs as it is.
+"""
+
+from typing import TYPE_CHECKING
+
+from hermes_store.errors import NotAStore, SchemaTooOld
+from hermes_store.models import Base
+from hermes_store.schema.recognise import columns_of, recognise
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+
+
+def require_readable(connection: "Connection", name: str) -> None:
+    """Raise NotAStore unless the file holds transcripts that can be read."""
+    found = recognise(connection, name)
+    if not found.has_transcripts:
+        raise NotAStore(f"{name} holds no sessions and messages; open it once for writing to make them")
+
+
+def show_missing_columns(connection: "Connection") -> None:
+    """Lay temporary views over tables that lack columns of the models."""
+    for table in Base.metadata.sorted_tables:
+        live = {name.lower() for name in columns_of(connection, table.name)}
+        missing = [column for column in table.columns if column.name.lower() not in live]
+        if not live:
+            continue
+        for column in missing:
+            if not column.nullable and column.server_default is None:
+                raise SchemaTooOld(f"the table {table.name!r} of this file has no column {column.name!r}")
+        if missing:
+            defaults = ", ".join(f'{_default(column)} AS "{column.name}"' for column in missing)
+            connection.sql(f"CREATE TEMP VIEW {table.name} AS SELECT *, {defaults} FROM main.{table.name}")  # noqa: S608
+
+
+def _default(column: object) -> str:
+    default = getattr(getattr(column, "server_default", None), "arg", None)
+    return str(default) if default is not None else "NULL"

@@ -1,0 +1,373 @@
+"""The store: one file, opened, read and written in units."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hermes_store.clock import SYSTEM_CLOCK, Clock
+from hermes_store.database.connection import IN_MEMORY, Connection
+from hermes_store.database.database import Database
+from hermes_store.database.driver import Driver, choose_driver
+from hermes_store.database.health import (
+    FileState,
+    create_private,
+    first_open_lock,
+    inspect_file,
+    quarantine,
+    refuse,
+    require_lock,
+    require_writable,
+)
+from hermes_store.errors import SessionNotFound
+from hermes_store.home import default_store_path, is_default_store
+from hermes_store.operations.append import NewMessage, append_message, clear_messages, guard_transcript
+from hermes_store.operations.delete import SECONDS_PER_DAY, delete_conversation, remove, select_expired
+from hermes_store.operations.sessions import create_session, session_values
+from hermes_store.operations.titles import set_title
+from hermes_store.repositories import Repositories
+from hermes_store.schema.fingerprint import is_current
+from hermes_store.schema.pipeline import bring_current
+from hermes_store.schema.reading import require_readable, show_missing_columns
+from hermes_store.schema.report import OpenReport
+from hermes_store.schema.versions import HEAD_REVISION
+from hermes_store.settings import Settings
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session as OrmSession
+
+T = TypeVar("T")
+
+
+class Reader(Repositories):
+    """The repositories on one snapshot of the committed data."""
+
+
+class Unit(Repositories):
+    """One transaction over any repositories, with the operations that span several. All of it happens, or nothing."""
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        super().__init__(connection)
+        self._clock = clock
+        self._orm: OrmSession | None = None
+
+    @property
+    def orm(self) -> "OrmSession":
+        """An ORM session on this unit's connection; it is flushed before the unit commits.
+
+        Its own commit and rollback end a savepoint, never the unit.
+        """
+        if self._orm is None:
+            from sqlalchemy.orm import Session as OrmSession
+
+            self._orm = OrmSession(bind=self.connection.sa, join_transaction_mode="create_savepoint")
+        return self._orm
+
+    def create_session(self, session_id: str, source: str, **fields: Any) -> str:
+        """Create a session, or fill what an existing one lacks. Rules SESSION-1 and SESSION-2."""
+        create_session(self, session_values(session_id, source, fields, self._clock.now()))
+        return session_id
+
+    def append(
+        self, session_id: str, role: str, content: Any = None, *, lock_holder: str | None = None, **fields: Any
+    ) -> int:
+        """Append a message and raise the counters; returns its id. Rules APPEND-1 to APPEND-3.
+
+        `fields`: further columns of a message. Raises SessionNotFound, SessionCompressionInProgressError,
+        CompressionSessionClosedError.
+        """
+        now = self._clock.now()
+        if self.sessions.closing(session_id) is None:
+            raise SessionNotFound(session_id)
+        message = NewMessage(role, {**fields, "content": content}, now)
+        return append_message(self, session_id, message, now, lock_holder)
+
+    def set_title(self, session_id: str, title: str | None) -> None:
+        """Name a session. Raises SessionNotFound, DuplicateTitle, InvalidValue. Rules TITLE-1 to TITLE-3."""
+        if not set_title(self, session_id, title):
+            raise SessionNotFound(session_id)
+
+    def end_session(self, session_id: str, reason: str | None) -> bool:
+        """End a live session; False if it had ended already. Raises SessionNotFound. Rule SESSION-3."""
+        if self.sessions.closing(session_id) is None:
+            raise SessionNotFound(session_id)
+        return self.sessions.end(session_id, reason, self._clock.now())
+
+    def clear_messages(self, session_id: str) -> int:
+        """Remove every message of a session; returns how many. Rule APPEND-4."""
+        return clear_messages(self, session_id)
+
+    def delete_conversation(self, session_id: str) -> list[str]:
+        """Remove a conversation; returns the ids that are gone. Raises SessionNotFound. Rules DELETE-1, DELETE-2."""
+        removed = delete_conversation(self, session_id)
+        if not removed:
+            raise SessionNotFound(session_id)
+        return removed
+
+    def prune(self, *, older_than_days: float, source: str | None = None) -> list[str]:
+        """Remove ended conversations without activity for so long; returns the ids that are gone. Rule DELETE-3."""
+        before = self._clock.now() - older_than_days * SECONDS_PER_DAY
+        expired = select_expired(self, before=before, source=source)
+        if expired:
+            remove(self, expired)
+        return expired
+
+    def finish(self) -> None:
+        """Send what the ORM session holds back; the doors call this before COMMIT."""
+        if self._orm is not None:
+            self._orm.commit()
+
+    def abandon(self) -> None:
+        """Let go of the ORM session; the doors call this when the unit has ended."""
+        if self._orm is not None:
+            orm, self._orm = self._orm, None
+            orm.close()
+
+
+class Store:
+    """A session store: one file, written in units and read in snapshots, by many threads and processes.
+
+    Thread safety: one handle serves all threads of a process. A forked child opens its own.
+    """
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock, report: OpenReport) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self.report = report
+
+    # -- opening --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        read_only: bool = False,
+        create: bool = True,
+        settings: Settings | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> "Store":
+        """Open the store at `path`, by default that of the profile in force, and bring it to the current shape.
+
+        `create=False`: a missing file is an error. `read_only`: nothing on disk is changed, older files are read as
+        they are. Raises OpenFailed (StoreMissing, NotWritable, SchemaTooOld, SchemaTooNew, DriverConflict),
+        NotADatabase, NotAStore, StoreLocked, CorruptStore. Rules FILE-1 to FILE-5 and SCHEMA-3 to SCHEMA-8.
+        """
+        chosen = settings if settings is not None else Settings.from_environment()
+        target = default_store_path() if path is None else Path(path)
+        driver = choose_driver(chosen.driver)
+        if read_only:
+            return cls._open_read_only(target, driver, chosen, clock)
+        if str(target) == IN_MEMORY:
+            return cls._open_file(target, driver, chosen, clock, new_file=True, quarantined=None)
+        state = inspect_file(target)
+        if state is FileState.DATABASE:
+            require_writable(target)
+            return cls._open_file(target, driver, chosen, clock, new_file=False, quarantined=None)
+        if state is FileState.DIRECTORY or (state is FileState.MISSING and not create):
+            refuse(target, state)
+        return cls._open_first(target, driver, chosen, clock)
+
+    @classmethod
+    def _open_first(cls, target: Path, driver: Driver, settings: Settings, clock: Clock) -> "Store":
+        """Create the file, or deal with one that is no database, alone among all processes."""
+        own = is_default_store(target)
+        if inspect_file(target) is FileState.MISSING:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        require_writable(target)
+        with first_open_lock(target, clock) as held:
+            # Somebody else may have made the file meanwhile.
+            state = inspect_file(target)
+            quarantined = None
+            if state in (FileState.EMPTY, FileState.ZEROED, FileState.OTHER):
+                if not own:
+                    refuse(target, state)
+                require_lock(held, target)
+                quarantined = str(quarantine(target, state, clock))
+                state = FileState.MISSING
+            if state is FileState.MISSING:
+                create_private(target)
+            return cls._open_file(
+                target, driver, settings, clock, new_file=state is FileState.MISSING, quarantined=quarantined
+            )
+
+    @classmethod
+    def _open_file(
+        cls, target: Path, driver: Driver, settings: Settings, clock: Clock, *, new_file: bool, quarantined: str | None
+    ) -> "Store":
+        database = Database.open_writable(target, driver=driver, settings=settings, clock=clock, new_file=new_file)
+        try:
+            report = _bring_current(database, str(target), settings.patience)
+        except BaseException:
+            database.close()
+            raise
+        if quarantined is not None:
+            report = replace(report, quarantined=quarantined)
+        return cls(database, settings, clock, report)
+
+    @classmethod
+    def _open_read_only(cls, target: Path, driver: Driver, settings: Settings, clock: Clock) -> "Store":
+        refuse(target, inspect_file(target))
+        database = Database.open_read_only(
+            target, driver=driver, settings=settings, clock=clock, prepare_reader=show_missing_columns
+        )
+        try:
+            with database.read() as connection:
+                require_readable(connection, str(target))
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, settings, clock, OpenReport())
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The file, as it was named."""
+        return self._database.path
+
+    @property
+    def driver(self) -> Driver:
+        """The SQLite driver in use."""
+        return self._database.driver
+
+    @property
+    def journal_mode(self) -> str:
+        """The journal mode in force, in lower case."""
+        return self._database.journal_mode
+
+    @property
+    def read_only(self) -> bool:
+        """True if the store was opened for reading."""
+        return self._database.read_only
+
+    @property
+    def clock(self) -> Clock:
+        """Where this store takes the time from."""
+        return self._clock
+
+    @property
+    def settings(self) -> Settings:
+        """How this store was opened."""
+        return self._settings
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reader(self) -> Iterator[Reader]:
+        """Repositories on one snapshot; in WAL mode it never waits for writers. Rules READ-1 to READ-3."""
+        with self._database.read() as connection:
+            yield Reader(connection)
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    def write(self, fn: Callable[[Unit], T], *, patience: float | None = None) -> T:
+        """Run `fn` in a unit of its own and commit; returns what it returned. Rules WRITE-1 to WRITE-4.
+
+        `fn` may run again, after a lock or a guard made the door wait: it has no effects but its unit's. `patience`:
+        seconds to wait for the write lock. Raises StoreLocked, ReadOnlyStore, NestedUnit, and what `fn` raises, after
+        everything was rolled back.
+        """
+
+        def body(connection: Connection) -> T:
+            unit = Unit(connection, self._clock)
+            try:
+                result = fn(unit)
+                unit.finish()
+            finally:
+                unit.abandon()
+            return result
+
+        return self._database.writer.run(body, patience=self._patience(patience))
+
+    @contextmanager
+    def transaction(
+        self, *, patience: float | None = None, transcripts: Iterable[str] = (), lock_holder: str | None = None
+    ) -> Iterator[Unit]:
+        """A unit around a `with` body, which runs once. Rules WRITE-1, WRITE-3 and WRITE-5.
+
+        `transcripts`: sessions that the body will append to; while one is being compressed by somebody other than
+        `lock_holder`, the door waits. Raises UnitLost if SQLite ended the transaction, and what `write` raises.
+        """
+        guarded = tuple(transcripts)
+
+        def guard(connection: Connection) -> None:
+            repos = Repositories(connection)
+            for session_id in guarded:
+                guard_transcript(repos, session_id, self._clock.now(), lock_holder)
+
+        door = self._database.writer.transaction(patience=self._patience(patience), guard=guard if guarded else None)
+        with door as connection:
+            unit = Unit(connection, self._clock)
+            try:
+                yield unit
+                unit.finish()
+            finally:
+                unit.abandon()
+
+    def append(
+        self,
+        session_id: str,
+        role: str,
+        fields: Mapping[str, Any],
+        *,
+        lock_holder: str | None = None,
+    ) -> int:
+        """Append one message in a unit of its own; returns its id. The hot path. Rules APPEND-1 to APPEND-3.
+
+        `fields`: content and further columns. Raises TypeError for what JSON cannot hold, before anything is written,
+        and what `write` raises; ForeignKeyFailed for an unknown session.
+        """
+        now = self._clock.now()
+        message = NewMessage(role, fields, now)
+
+        def body(connection: Connection) -> int:
+            return append_message(Repositories(connection), session_id, message, self._clock.now(), lock_holder)
+
+        return self._database.writer.run(body, patience=self._settings.transcript_patience)
+
+    def _patience(self, given: float | None) -> float:
+        return self._settings.patience if given is None else given
+
+    # -- closing --------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the handle; a second call does nothing."""
+        self._database.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path}{' (read only)' if self.read_only else ''}>"
+
+
+def _bring_current(database: Database, name: str, patience: float) -> OpenReport:
+    """The short way for a file that is current, the pipeline for any other."""
+    with database.writer.exclusive() as connection:
+        if is_current(connection):
+            return OpenReport(revision=HEAD_REVISION)
+
+    def body(connection: Connection) -> OpenReport:
+        # Another process may have been first.
+        return OpenReport(revision=HEAD_REVISION) if is_current(connection) else bring_current(
+            connection, name, _run_revisions
+        )
+
+    return database.writer.run(body, patience=patience)
+
+
+def _run_revisions(connection: Connection) -> None:
+    from hermes_store.schema.environment import run_revisions
+
+    run_revisions(connection)
+
