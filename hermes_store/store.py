@@ -359,8 +359,10 @@ def _bring_current(database: Database, name: str, patience: float) -> OpenReport
 
     def body(connection: Connection) -> OpenReport:
         # Another process may have been first.
-        return OpenReport(revision=HEAD_REVISION) if is_current(connection) else bring_current(
-            connection, name, _run_revisions
+        return (
+            OpenReport(revision=HEAD_REVISION)
+            if is_current(connection)
+            else bring_current(connection, name, _run_revisions)
         )
 
     return database.writer.run(body, patience=patience)
@@ -370,4 +372,3 @@ def _run_revisions(connection: Connection) -> None:
     from hermes_store.schema.environment import run_revisions
 
     run_revisions(connection)
-

@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 STRUCTURED_PREFIX = "\0json:"
 """Marks a content column that holds JSON of a list or an object."""
 
-_SURROGATES = {code: 0xFFFD for code in range(0xD800, 0xE000)}
+_SURROGATES = dict.fromkeys(range(55296, 57344), 65533)
 
 
 def scrub(text: str) -> str:

@@ -12,9 +12,7 @@ SKILL_CHARACTERS = 800
 """Characters of a skill expansion that a preview looks at."""
 
 _SKILL_LOADED = "The full skill content is loaded below.]"
-_SKILL_INSTRUCTION = (
-    "The user has provided the following instruction alongside the skill invocation: "
-)
+_SKILL_INSTRUCTION = "The user has provided the following instruction alongside the skill invocation: "
 _BUNDLE = " skill bundle,"
 _QUOTED_NAME = re.compile(r'"([^"]*)"')
 

@@ -40,9 +40,7 @@ REPLAY_COLUMNS = (
 """The columns of a row that replay reads, in this order."""
 
 _TAG = r"<\s*{slash}\s*memory-context\s*>"
-_MEMORY_BLOCK = re.compile(
-    _TAG.format(slash="") + r".*?" + _TAG.format(slash="/"), flags=re.IGNORECASE | re.DOTALL
-)
+_MEMORY_BLOCK = re.compile(_TAG.format(slash="") + r".*?" + _TAG.format(slash="/"), flags=re.IGNORECASE | re.DOTALL)
 _MEMORY_NOTE = re.compile(
     r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*Treat as "
     r"(?:informational background data|authoritative reference data)[^\]]*\]\s*",

@@ -38,7 +38,11 @@ def settle_journal_mode(connection: "Connection", *, new_file: bool, wanted: Jou
     """
     mode = probe_journal_mode(connection)
     if new_file and mode != "memory":
-        mode = _set_wal(connection) if wanted is JournalMode.WAL and connection.driver.wal_safe else _set_delete(connection)
+        mode = (
+            _set_wal(connection)
+            if wanted is JournalMode.WAL and connection.driver.wal_safe
+            else _set_delete(connection)
+        )
     if mode == "wal":
         connection.sql(f"PRAGMA journal_size_limit={WAL_SIZE_LIMIT}")
         if not connection.driver.wal_safe:

@@ -185,12 +185,12 @@ def objects(connection: "Connection") -> dict[str, str]:
     """Name and stored text of every table, view and trigger."""
     return {
         name: text or ""
-        for name, text in connection.sql("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view', 'trigger')")
+        for name, text in connection.sql(
+            "SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view', 'trigger')"
+        )
     }
 
 
 def layout_is_current(present: dict[str, str]) -> bool:
     """False for the older layouts, which index one joined text. Judged by the shape of both tables. Rule FTS-2."""
-    return all(
-        "tool_name" in present[index.name].lower() for index in INDEXES if index.name in present
-    )
+    return all("tool_name" in present[index.name].lower() for index in INDEXES if index.name in present)

@@ -92,7 +92,7 @@ def _indexed_whole(connection: "Connection", row_id: int, values: list[str | Non
     for value in values:
         tail = value.split("\0", 1)[1] if isinstance(value, str) and "\0" in value else ""
         for part in tail.split("\0"):
-            if len(part) >= 3:  # noqa: PLR2004 - a trigram
+            if len(part) >= 3:
                 probe = '"' + part[:64].replace('"', '""') + '"'
                 found = connection.sql(
                     f"SELECT 1 FROM {TRIGRAM_INDEX.name} "  # noqa: S608 - fixed name

@@ -40,7 +40,7 @@ class IndexState:
 
 _CAPABILITY = (
     "SELECT (SELECT count(*) FROM sqlite_master WHERE name IN ('messages_fts', 'messages_fts_trigram')), "
-    f"(SELECT count(*) FROM state_meta WHERE key = '{HIGH_WATER_KEY}'), "  # noqa: S608 - fixed names
+    f"(SELECT count(*) FROM state_meta WHERE key = '{HIGH_WATER_KEY}'), "
     "(SELECT sql FROM sqlite_master WHERE name = 'messages_fts_trigram')"
 )
 

@@ -14,7 +14,8 @@ SECONDS_PER_DAY = 86_400.0
 
 def deletion_targets(repos: Repositories, session_id: str) -> list[str]:
     """What deleting this id removes: itself first, then the other segments of its conversation and their delegate
-    runs, sorted. Empty for an unknown id. Rule DELETE-1."""
+    runs, sorted. Empty for an unknown id. Rule DELETE-1.
+    """
     if not repos.sessions.existing([session_id]):
         return []
     conversation = repos.lineage.conversation_of([session_id])
@@ -22,9 +23,7 @@ def deletion_targets(repos: Repositories, session_id: str) -> list[str]:
     return [session_id, *sorted(everything - {session_id})]
 
 
-def delete_conversation(
-    repos: Repositories, session_id: str, *, expected: Collection[str] | None = None
-) -> list[str]:
+def delete_conversation(repos: Repositories, session_id: str, *, expected: Collection[str] | None = None) -> list[str]:
     """Remove a conversation with all its messages; returns the removed ids. Rules DELETE-1 and DELETE-2.
 
     `expected`: what the caller has shown to a person; when something else would be removed by now, nothing is.

@@ -186,5 +186,3 @@ class LineageRepository:
 
 def _of(session_ids: Collection[str]) -> dict[str, Any]:
     return {"session_ids": json.dumps(list(session_ids))}
-
-

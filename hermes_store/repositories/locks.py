@@ -9,7 +9,9 @@ from hermes_store.models.tables import COMPRESSION_LOCKS
 _table = COMPRESSION_LOCKS
 
 _LIVE_HOLDER = Statement(
-    select(_table.c.holder).where(_table.c.session_id == bindparam("session_id"), _table.c.expires_at > bindparam("now"))
+    select(_table.c.holder).where(
+        _table.c.session_id == bindparam("session_id"), _table.c.expires_at > bindparam("now")
+    )
 )
 
 

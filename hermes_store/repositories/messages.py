@@ -80,6 +80,7 @@ _FIRST_USER_TEXTS = Statement(
     )
 )
 
+
 class MessageRepository:
     """Messages of sessions. `rows` and `replay_rows` give plain tuples for loops, `of_session` gives records for people."""
 

@@ -51,7 +51,7 @@ class SearchRepository:
     def messages(
         self,
         query: str,
-        wanted: SearchFilter = SearchFilter(),  # noqa: B008 - immutable
+        wanted: SearchFilter = SearchFilter(),
         *,
         limit: int = 20,
         offset: int = 0,
@@ -76,7 +76,7 @@ class SearchRepository:
             found = self._ranked(index, match, wanted, page)
         return self._dress(found, index, match, with_context=with_context)
 
-    def plan(self, query: str, wanted: SearchFilter = SearchFilter()) -> SearchPlan:  # noqa: B008 - immutable
+    def plan(self, query: str, wanted: SearchFilter = SearchFilter()) -> SearchPlan:
         """How the query would be answered now, and why."""
         able: SearchCapability = capability(self._connection)
         return plan(query, words=able.words, trigram=able.trigram, tool_rows="tool" in wanted.roles)

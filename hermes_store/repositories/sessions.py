@@ -45,14 +45,10 @@ _ALL_COLUMNS = select(*(_c[name] for name in SESSION_COLUMNS))
 _ROW = Statement(_ALL_COLUMNS.where(_c.id == _ID))
 _ROWS = Statement(_ALL_COLUMNS.where(_c.id.in_(ids_in("session_ids"))))
 _EXISTING = Statement(select(_c.id).where(_c.id.in_(ids_in("session_ids"))))
-_LIKE_PREFIX = Statement(
-    select(_c.id).where(_c.id.like(bindparam("pattern"), escape="\\")).order_by(_c.id).limit(2)
-)
+_LIKE_PREFIX = Statement(select(_c.id).where(_c.id.like(bindparam("pattern"), escape="\\")).order_by(_c.id).limit(2))
 
 _INSERT = Statement(
-    insert(_table).values(
-        {name: bindparam(name) for name in ("id", "source", "user_id", *BACKFILLED, "started_at")}
-    )
+    insert(_table).values({name: bindparam(name) for name in ("id", "source", "user_id", *BACKFILLED, "started_at")})
 )
 _FILL = Statement(
     update(_table)
@@ -92,9 +88,7 @@ _END = Statement(
     .where(_c.id == bindparam("known_id"), _c.ended_at.is_(None))
     .values(ended_at=bindparam("now"), end_reason=bindparam("reason"))
 )
-_REOPEN = Statement(
-    update(_table).where(_c.id == bindparam("known_id")).values(ended_at=null(), end_reason=null())
-)
+_REOPEN = Statement(update(_table).where(_c.id == bindparam("known_id")).values(ended_at=null(), end_reason=null()))
 _CLOSING = Statement(select(_c.ended_at, _c.end_reason).where(_c.id == _ID))
 
 # A NULL counter matches no row: the caller then counts anew instead of adding.
@@ -117,9 +111,7 @@ _ORPHAN = Statement(
     .values(parent_session_id=null())
 )
 # Members of one deletion may be each other's parents; no order of single deletes would please the foreign key.
-_UNLINK = Statement(
-    update(_table).where(_c.id.in_(ids_in("session_ids"))).values(parent_session_id=null())
-)
+_UNLINK = Statement(update(_table).where(_c.id.in_(ids_in("session_ids"))).values(parent_session_id=null()))
 _DELETE = Statement(delete(_table).where(_c.id.in_(ids_in("session_ids"))))
 _COUNT = Statement(select(func.count()).select_from(_table))
 _ENDED = Statement(

@@ -38,7 +38,9 @@ def release_fingerprint() -> str:
         for column in table.columns:
             default = getattr(column.server_default, "arg", "")
             parts.append(f"{table.name}.{column.name} {column.type.compile(dialect)} {column.nullable} {default}")
-        parts.extend(sorted(f"{index.name} {index.unique} {[str(c) for c in index.expressions]}" for index in table.indexes))
+        parts.extend(
+            sorted(f"{index.name} {index.unique} {[str(c) for c in index.expressions]}" for index in table.indexes)
+        )
     for index in INDEXES:
         parts.extend(index.create_statements())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

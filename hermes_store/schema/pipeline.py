@@ -94,9 +94,7 @@ def _adopt_search(connection: "Connection") -> int:
     has_trash = any(name.startswith("fts_v22_trash_") for name in present)
     known = connection.sql("SELECT 1 FROM state_meta WHERE key = ?", (STORAGE_VERSION_KEY,))
     if not known and not has_trash and not rebuild_pending(connection):
-        connection.sql(
-            "INSERT INTO state_meta(key, value) VALUES (?, ?)", (STORAGE_VERSION_KEY, STORAGE_VERSION)
-        )
+        connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (STORAGE_VERSION_KEY, STORAGE_VERSION))
     return changed
 
 

@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
 
 _NEWER_TABLES = frozenset({"system_prompts"})
-_KNOWN_TABLES = (
-    frozenset(Base.metadata.tables) | ON_DEMAND_TABLES | _NEWER_TABLES | {"alembic_version", "messages_fts"}
-)
+_KNOWN_TABLES = frozenset(Base.metadata.tables) | ON_DEMAND_TABLES | _NEWER_TABLES | {"alembic_version", "messages_fts"}
 
 # Every shape of the two main tables has had these columns; a table of the same name of another program has not.
 _MARKS = {

@@ -144,9 +144,7 @@ _DEFERRED_INDEXES: Final[tuple[str, ...]] = (
 )
 
 _STAMP: Final = f"INSERT INTO schema_version (version) VALUES ({SCHEMA_VERSION})"
-_TITLE_INDEX: Final = (
-    "CREATE UNIQUE INDEX idx_sessions_title_unique ON sessions (title) WHERE title IS NOT NULL"
-)
+_TITLE_INDEX: Final = "CREATE UNIQUE INDEX idx_sessions_title_unique ON sessions (title) WHERE title IS NOT NULL"
 
 # A file born at schema 23 lacks this index; files touched by later releases have it.
 MESSAGES_SESSION_ID_INDEX_SQL: Final = "CREATE INDEX idx_messages_session_id ON messages (session_id, id)"
@@ -208,10 +206,7 @@ def _update_trigger(index: str, *, skip_tools: bool, broad: bool = False) -> str
 
 
 FTS_SQL: Final[tuple[str, ...]] = (
-    (
-        f"CREATE VIRTUAL TABLE messages_fts USING fts5 ({', '.join(_INDEXED)},"
-        " content='messages', content_rowid='id')"
-    ),
+    (f"CREATE VIRTUAL TABLE messages_fts USING fts5 ({', '.join(_INDEXED)}, content='messages', content_rowid='id')"),
     *_row_triggers("messages_fts", skip_tools=False),
     _update_trigger("messages_fts", skip_tools=False),
     (
@@ -274,10 +269,7 @@ ON_DEMAND_SQL: Final[Mapping[str, tuple[str, ...]]] = {
             PRIMARY KEY (chat_id, thread_id)
         )
         """,
-        (
-            "CREATE UNIQUE INDEX idx_telegram_dm_topic_bindings_session"
-            " ON telegram_dm_topic_bindings (session_id)"
-        ),
+        ("CREATE UNIQUE INDEX idx_telegram_dm_topic_bindings_session ON telegram_dm_topic_bindings (session_id)"),
         "CREATE INDEX idx_telegram_dm_topic_bindings_user ON telegram_dm_topic_bindings (user_id, chat_id)",
     ),
 }

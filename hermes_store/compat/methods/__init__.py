@@ -1,9 +1,8 @@
 """The members of the drop-in classes as one table: every public name with its signature and state."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hermes_store.compat.methods import (
     activity,
@@ -36,9 +35,6 @@ from hermes_store.compat.methods import (
     workspace,
 )
 from hermes_store.compat.methods.table import Constant, Function, FunctionKind, Kind, Method, State
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "BY_NAME",

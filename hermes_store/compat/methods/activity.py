@@ -1,7 +1,5 @@
 """The activity heartbeat of a running session."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Adding messages to a transcript."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Compression locks, failure cooldowns and streaks."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Messages in the form that a model or a reader gets."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Sent text, display kinds and reactions of messages."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

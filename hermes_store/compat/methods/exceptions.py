@@ -1,7 +1,5 @@
 """Exception classes that callers import."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Function, FunctionKind, State
 
 FUNCTIONS: tuple[Function, ...] = (

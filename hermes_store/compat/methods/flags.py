@@ -1,7 +1,5 @@
 """Archived, pinned and read marks."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Kind, Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Gateway peers of sessions and durable routing entries."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

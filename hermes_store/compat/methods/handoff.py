@@ -1,7 +1,5 @@
 """Handing a session over to another platform."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Creating, finding, ending and reopening sessions."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Walks along parent links, and publication of compression children."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """The meta store, scheduled clean-ups and file size."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (
@@ -9,10 +7,7 @@ METHODS: tuple[Method, ...] = (
     Method("set_meta", "(key, value, *, cursor=None)", "None", State.PLANNED, "maintenance"),
     Method(
         "maybe_auto_prune_and_vacuum",
-        (
-            "(retention_days=90, min_interval_hours=24, vacuum=True, sessions_dir=None, "
-            "min_vacuum_interval_days=30)"
-        ),
+        ("(retention_days=90, min_interval_hours=24, vacuum=True, sessions_dir=None, min_vacuum_interval_days=30)"),
         "dict",
         State.PLANNED,
         "maintenance",

@@ -1,7 +1,5 @@
 """Model, system prompt, model configuration and billing route of a session."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Kind, Method, State
 
 METHODS: tuple[Method, ...] = (
@@ -17,10 +15,7 @@ METHODS: tuple[Method, ...] = (
     Method("session_yolo_enabled", "(row)", "bool", State.PLANNED, "model", Kind.STATIC),
     Method(
         "update_session_runtime_lock",
-        (
-            "(session_id, *, model=None, provider=None, model_options=None, route_source=None, "
-            "confirmed=False)"
-        ),
+        ("(session_id, *, model=None, provider=None, model_options=None, route_source=None, confirmed=False)"),
         "None",
         State.PLANNED,
         "model",

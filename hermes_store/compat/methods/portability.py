@@ -1,7 +1,5 @@
 """Export and import of sessions."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

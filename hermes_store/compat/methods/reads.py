@@ -1,7 +1,5 @@
 """Messages as stored rows."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Deleting, pruning and archiving sessions."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """Undoing turns and bringing them back."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

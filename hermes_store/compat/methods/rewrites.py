@@ -1,7 +1,5 @@
 """Replacing, clearing and compacting the messages of a session."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

@@ -1,7 +1,5 @@
 """The row types of the method table."""
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Session titles: cleaning, setting, and finding sessions by them."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Constant, Kind, Method, State
 
 METHODS: tuple[Method, ...] = (
@@ -14,4 +12,4 @@ METHODS: tuple[Method, ...] = (
     Method("get_next_title_in_lineage", "(base_title)", "str", State.BUILT, "titles"),
 )
 
-CONSTANTS: tuple[Constant, ...] = (Constant("MAX_TITLE_LENGTH", 100, State.PLANNED, "titles"),)
+CONSTANTS: tuple[Constant, ...] = (Constant("MAX_TITLE_LENGTH", 100, State.BUILT, "titles"),)

@@ -1,7 +1,5 @@
 """Token and cost accounting, direct and queued."""
 
-from __future__ import annotations
-
 from hermes_store.compat.methods.table import Method, State
 
 METHODS: tuple[Method, ...] = (

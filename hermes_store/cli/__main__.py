@@ -1,0 +1,5 @@
+"""`python -m hermes_store.cli`."""
+
+from hermes_store.cli.main import run
+
+run()

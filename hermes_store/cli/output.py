@@ -1,0 +1,65 @@
+"""What the commands print: data on stdout, talk on stderr."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_ACTION = 0, 1, 2, 3
+
+_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127, *range(128, 160)), 65533)
+
+
+def talk() -> Console:
+    """Where people are spoken to."""
+    return Console(stderr=True, highlight=False)
+
+
+def clean(text: object) -> str:
+    """Stored text made safe for a terminal: no control characters, no lone surrogates."""
+    return str(text).translate(_CONTROL).encode("utf-8", "replace").decode()
+
+
+def write_line(text: str) -> None:
+    """One line of data, in UTF-8 whatever the locale says."""
+    sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    write_line(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table. On a terminal it is cut to the width; elsewhere every value is whole, one row a line."""
+    cleaned = [[clean(value).replace("\n", " ").replace("\r", " ") for value in row] for row in rows]
+    if sys.stdout.isatty():
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(column, overflow="ellipsis", no_wrap=True)
+        for row in cleaned:
+            table.add_row(*(Text(value) for value in row))
+        Console(highlight=False).print(table)
+        return
+    lines = [list(columns), *cleaned]
+    widths = [max(cell_len(line[position]) for line in lines) for position in range(len(columns))]
+    for line in lines:
+        padded = (value + " " * (width - cell_len(value)) for value, width in zip(line, widths, strict=True))
+        write_line("  ".join(padded).rstrip())
+
+
+def moment(seconds: float | None) -> str:
+    """Unix seconds as local time; a dash for none or for what no calendar has."""
+    if seconds is None:
+        return "-"
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "-"
