@@ -41,7 +41,7 @@ def get_process_hermes_home() -> Path:
 
 
 def platform_default_home() -> Path:
-    """`~/.hermes`, on Windows `%LOCALAPPDATA%\\hermes`; HERMES_DATA_DIR_SUFFIX is appended to the name."""
+    r"""`~/.hermes`, on Windows `%LOCALAPPDATA%\hermes`; HERMES_DATA_DIR_SUFFIX is appended to the name."""
     suffix = os.environ.get("HERMES_DATA_DIR_SUFFIX", "")
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA", "").strip()

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hermes_store.clock import SYSTEM_CLOCK, Clock
 from hermes_store.database.connection import IN_MEMORY, Connection
@@ -339,7 +339,7 @@ class Store:
         """Close the handle; a second call does nothing."""
         self._database.close()
 
-    def __enter__(self) -> "Store":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

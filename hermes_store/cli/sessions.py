@@ -203,7 +203,7 @@ def _to_file(target: Path, lines: Iterator[tuple[str, int]], store_path: Path) -
     """Write beside the target and rename, so that a failure leaves what was there before."""
     if target.is_dir():
         raise InvalidValue(f"{target} is a folder; name a file")
-    if target.exists() and os.path.samefile(target, store_path):
+    if target.exists() and target.samefile(store_path):
         raise InvalidValue(f"{target} is the store itself; name another file")
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     sessions_written = messages = 0

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from hermes_store.compat.shapes import (
     check_search_fields,
@@ -440,7 +440,7 @@ class SessionDB:
         if store is not None:
             store.close()
 
-    def __enter__(self) -> "SessionDB":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

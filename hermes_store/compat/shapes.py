@@ -23,8 +23,9 @@ def message_dicts(rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
 
 
 def summary_dict(summary: SessionSummary, *, compact: bool) -> dict[str, Any]:
-    """A line of a listing: the session's columns, `preview`, `last_active`, `unread`, and where it applies
-    `_lineage_root_id`.
+    """A line of a listing: the session's columns and what a listing adds.
+
+    That is `preview`, `last_active`, `unread`, and `_lineage_root_id` for a conversation of several segments.
     """
     record = summary.session
     shown = {name: getattr(record, name) for name in SESSION_COLUMNS}

@@ -1,0 +1,1 @@
+"""Pure functions over message rows: encoding, replay, previews. No I/O of any kind."""

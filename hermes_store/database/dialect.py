@@ -1,9 +1,9 @@
 """SQLAlchemy's SQLite dialect without a say in transactions.
 
-BEGIN, COMMIT and ROLLBACK belong to the write doors and the readers. SQLAlchemy, on the other hand, rolls back whenever it
-gets to know a connection or hands one back, and the drivers commit when their isolation level is assigned, which would end
-the unit that is open on it. So none of that does anything here; savepoints, which an ORM session uses inside a unit,
-work as ever.
+BEGIN, COMMIT and ROLLBACK belong to the write doors and the readers. SQLAlchemy, on the other hand, rolls back whenever
+it gets to know a connection or hands one back, and the drivers commit when their isolation level is assigned, which
+would end the unit that is open on it. So none of that does anything here; savepoints, which an ORM session uses inside
+a unit, work as ever.
 """
 
 from typing import Any

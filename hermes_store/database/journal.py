@@ -60,7 +60,7 @@ def _set_wal(connection: "Connection") -> str:
     except StoreLocked:
         raise
     except OperationFailed as exc:
-        log.error("WAL mode is not available here (%s); using DELETE", exc)
+        log.error("WAL mode is not available here (%s); using DELETE", exc)  # noqa: TRY400 - the cause is in the text
         return _set_delete(connection)
     if mode != "wal":
         log.error("WAL mode was refused, the store stays in mode %s", mode)

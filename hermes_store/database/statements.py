@@ -50,7 +50,7 @@ class Statement:
 
 def _picker(names: list[str]) -> "Callable[[Mapping[str, Any]], tuple[Any, ...]]":
     if not names:
-        return lambda values: ()
+        return lambda _: ()
     if len(names) == 1:
         only = names[0]
         return lambda values: (values[only],)

@@ -1,8 +1,8 @@
 """The full-text indexes over messages: their tables, views and guarded triggers (rules FTS-1 to FTS-4).
 
-Both indexes are external-content FTS5 tables: they hold no text of their own, so every change of a message must be told
-to them, which the triggers do. A trigger is guarded: while an index is being rebuilt, rows between the progress mark and
-the high-water mark are not in it yet, and telling it to delete such a row would damage it.
+Both indexes are external-content FTS5 tables: they hold no text of their own, so every change of a message must be
+told to them, which the triggers do. A trigger is guarded: while an index is being rebuilt, rows between the progress
+mark and the high-water mark are not in it yet, and telling it to delete such a row would damage it.
 """
 
 from dataclasses import dataclass
@@ -99,31 +99,28 @@ class Index:
     def add_row(self, connection: "Connection", row_id: int, values: tuple[str | None, ...]) -> None:
         """Index the three texts of a row that the index does not hold."""
         connection.sql(
-            f"INSERT INTO {self.name}(rowid, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?)",  # noqa: S608 - fixed names
+            f"INSERT INTO {self.name}(rowid, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?)",
             (row_id, *values),
         )
 
     def remove_row(self, connection: "Connection", row_id: int, values: tuple[str | None, ...]) -> None:
         """Take a row out; `values` are the texts exactly as they were indexed."""
         connection.sql(
-            f"INSERT INTO {self.name}({self.name}, rowid, {', '.join(COLUMNS)}) "  # noqa: S608 - fixed names
-            f"VALUES ('delete', ?, ?, ?, ?)",
+            f"INSERT INTO {self.name}({self.name}, rowid, {', '.join(COLUMNS)}) VALUES ('delete', ?, ?, ?, ?)",
             (row_id, *values),
         )
 
     def rebuild(self, connection: "Connection") -> None:
         """Fill the index anew from the messages."""
-        connection.sql(f"INSERT INTO {self.name}({self.name}) VALUES ('rebuild')")  # noqa: S608 - fixed names
+        connection.sql(f"INSERT INTO {self.name}({self.name}) VALUES ('rebuild')")
 
     def clear(self, connection: "Connection") -> None:
         """Empty the index; the messages stay."""
-        connection.sql(f"INSERT INTO {self.name}({self.name}) VALUES ('delete-all')")  # noqa: S608 - fixed names
+        connection.sql(f"INSERT INTO {self.name}({self.name}) VALUES ('delete-all')")
 
     def check(self, connection: "Connection") -> None:
         """Compare the index with the text of every row; raises CorruptStore where they differ."""
-        connection.sql(
-            f"INSERT INTO {self.name}({self.name}, rank) VALUES ('integrity-check', 1)"  # noqa: S608 - fixed names
-        )
+        connection.sql(f"INSERT INTO {self.name}({self.name}, rank) VALUES ('integrity-check', 1)")
 
 
 BASE_INDEX = Index("messages_fts", tokenizer=None, skips_tools=False)

@@ -68,7 +68,7 @@ def adopt_index(connection: "Connection", note: str | None) -> tuple[int, str | 
     if not any(_indexed_whole(connection, row_id, values) for row_id, *values in rows):
         return 0, writer_note(driver, passes_nul=now_passes)
     # This library cannot name what the other one indexed behind the NUL: only a rebuild removes it.
-    total = connection.sql(f"SELECT count(*) FROM {TRIGRAM_INDEX.source}")[0][0]  # noqa: S608 - fixed name
+    total = connection.sql(f"SELECT count(*) FROM {TRIGRAM_INDEX.source}")[0][0]
     if total > REBUILD_LIMIT:
         return 0, None
     TRIGRAM_INDEX.rebuild(connection)
@@ -95,8 +95,7 @@ def _indexed_whole(connection: "Connection", row_id: int, values: list[str | Non
             if len(part) >= 3:
                 probe = '"' + part[:64].replace('"', '""') + '"'
                 found = connection.sql(
-                    f"SELECT 1 FROM {TRIGRAM_INDEX.name} "  # noqa: S608 - fixed name
-                    f"WHERE {TRIGRAM_INDEX.name} MATCH ? AND rowid = ?",
+                    f"SELECT 1 FROM {TRIGRAM_INDEX.name} WHERE {TRIGRAM_INDEX.name} MATCH ? AND rowid = ?",
                     (probe, row_id),
                 )
                 return bool(found)
@@ -105,7 +104,7 @@ def _indexed_whole(connection: "Connection", row_id: int, values: list[str | Non
 
 def _is_indexed(connection: "Connection", row_id: int) -> bool:
     docsize = f"{TRIGRAM_INDEX.name}_docsize"
-    return bool(connection.sql(f"SELECT 1 FROM {docsize} WHERE id = ?", (row_id,)))  # noqa: S608 - fixed name
+    return bool(connection.sql(f"SELECT 1 FROM {docsize} WHERE id = ?", (row_id,)))
 
 
 def _extend(connection: "Connection", row_id: int, values: list[str | None]) -> bool:

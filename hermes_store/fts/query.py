@@ -1,8 +1,8 @@
 """The query language: from what a person typed to a plan (rules SEARCH-1 to SEARCH-4). Pure functions, none raises.
 
-A text is read into terms and operators once, and every route renders the same reading. So a quote, a star or an operator
-means the same whichever index answers, and no text makes an index report a syntax error: each term is handed over as a
-quoted string.
+A text is read into terms and operators once, and every route renders the same reading. So a quote, a star or an
+operator means the same whichever index answers, and no text makes an index report a syntax error: each term is handed
+over as a quoted string.
 """
 
 import json

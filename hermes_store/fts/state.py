@@ -64,9 +64,9 @@ def index_states(connection: "Connection") -> list[IndexState]:
 
 def _state_of(connection: "Connection", index: Index, present: dict[str, str], *, pending: bool) -> IndexState:
     condition = " WHERE role <> 'tool'" if index.skips_tools and layout_is_current(present) else ""
-    due = connection.sql(f"SELECT count(*) FROM messages{condition}")[0][0]  # noqa: S608 - fixed names
+    due = connection.sql(f"SELECT count(*) FROM messages{condition}")[0][0]
     there = index.name in present
-    rows = connection.sql(f"SELECT count(*) FROM {index.name}_docsize")[0][0] if there else 0  # noqa: S608
+    rows = connection.sql(f"SELECT count(*) FROM {index.name}_docsize")[0][0] if there else 0
     triggers = sum(name in present for name in index.trigger_names)
     complete = there and not pending and rows == due and triggers == len(index.trigger_names)
     return IndexState(index.name, there, rows, due, triggers, complete)

@@ -1,0 +1,1 @@
+"""Looking after a store: what it is, and whether it is well."""

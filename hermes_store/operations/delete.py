@@ -13,8 +13,9 @@ SECONDS_PER_DAY = 86_400.0
 
 
 def deletion_targets(repos: Repositories, session_id: str) -> list[str]:
-    """What deleting this id removes: itself first, then the other segments of its conversation and their delegate
-    runs, sorted. Empty for an unknown id. Rule DELETE-1.
+    """What deleting this id removes; empty for an unknown id. Rule DELETE-1.
+
+    Itself first, then the other segments of its conversation and the delegate runs of all of them, sorted.
     """
     if not repos.sessions.existing([session_id]):
         return []

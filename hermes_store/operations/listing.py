@@ -111,8 +111,6 @@ def _has_siblings(edges: list[Continuation]) -> bool:
 
 def _preference(edge: Continuation, times: dict[str, float | None]) -> tuple[int, float, float, str]:
     """Of several continuations: one that goes on itself, then a live one, then the latest active."""
-    if edge.ended_at is not None and edge.end_reason == COMPRESSION:
-        standing = 2
-    else:
-        standing = 1 if edge.ended_at is None else 0
-    return standing, times.get(edge.id) or edge.started_at, edge.started_at, edge.id
+    live = edge.ended_at is None
+    goes_on = not live and edge.end_reason == COMPRESSION
+    return 2 * goes_on + live, times.get(edge.id) or edge.started_at, edge.started_at, edge.id

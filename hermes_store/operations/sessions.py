@@ -10,8 +10,9 @@ from hermes_store.repositories.sessions import BACKFILLED
 
 
 def session_values(session_id: str, source: str | None, fields: Mapping[str, Any], now: float) -> dict[str, Any]:
-    """The row of a new session; `model_config` is encoded unless it is empty. Raises TypeError for what JSON cannot
-    hold.
+    """The row of a new session; `model_config` is encoded unless it is empty.
+
+    Raises TypeError for what JSON cannot hold.
     """
     values: dict[str, Any] = {name: _clean(fields.get(name)) for name in ("user_id", *BACKFILLED)}
     config = fields.get("model_config")

@@ -1,0 +1,1 @@
+"""Getting conversations out of a store, and into one."""

@@ -82,7 +82,7 @@ _FIRST_USER_TEXTS = Statement(
 
 
 class MessageRepository:
-    """Messages of sessions. `rows` and `replay_rows` give plain tuples for loops, `of_session` gives records for people."""
+    """Messages of sessions: `rows` and `replay_rows` give tuples, for loops; `of_session` gives records, for people."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

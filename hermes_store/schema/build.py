@@ -75,6 +75,6 @@ def create_indexes(connection: "Connection") -> tuple[tuple[str, ...], tuple[str
 def _clear_duplicate_titles(connection: "Connection") -> tuple[str, ...]:
     newest = "SELECT MAX(rowid) FROM sessions WHERE title IS NOT NULL GROUP BY title"
     losers = f"title IS NOT NULL AND rowid NOT IN ({newest})"
-    cleared = tuple(row[0] for row in connection.sql(f"SELECT id FROM sessions WHERE {losers}"))  # noqa: S608
-    connection.sql(f"UPDATE sessions SET title = NULL WHERE {losers}")  # noqa: S608 - fixed text
+    cleared = tuple(row[0] for row in connection.sql(f"SELECT id FROM sessions WHERE {losers}"))
+    connection.sql(f"UPDATE sessions SET title = NULL WHERE {losers}")
     return cleared

@@ -1,7 +1,7 @@
 """What Alembic's environment does for a store (rules SCHEMA-6 and SCHEMA-9).
 
-`check`, `current` and autogenerate read only. `upgrade` runs the whole pipeline, so that a file upgraded from the command
-line equals one that `Store.open` upgraded. Every change happens in one transaction.
+`check`, `current` and autogenerate read only. `upgrade` runs the whole pipeline, so that a file upgraded from the
+command line equals one that `Store.open` upgraded. Every change happens in one transaction.
 """
 
 import threading

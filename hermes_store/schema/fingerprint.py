@@ -1,9 +1,9 @@
 """Knowing with one read that a file is current (rule SCHEMA-4).
 
-After an open has brought a file to the current shape it leaves a note: SQLite's own schema cookie, which every change of
-the schema moves, beside a fingerprint of what this release would make. While both still hold, and the revision and the
-rows that older writers damage are as they should be, there is nothing to do, and neither Alembic nor any inspection is
-needed.
+After an open has brought a file to the current shape it leaves a note: SQLite's own schema cookie, which every change
+of the schema moves, beside a fingerprint of what this release would make. While both still hold, and the revision and
+the rows that older writers damage are as they should be, there is nothing to do, and neither Alembic nor any inspection
+is needed.
 """
 
 import functools
