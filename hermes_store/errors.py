@@ -52,7 +52,7 @@ class DuplicateTitle(InvalidValue):
     def __init__(self, title: str, owner_id: str) -> None:
         self.title = title
         self.owner_id = owner_id
-        super().__init__(f"Title {title!r} is already in use by session {owner_id}")
+        super().__init__(f"Title '{title}' is already in use by session {owner_id}")
 
 
 class SearchSyntax(InvalidValue):

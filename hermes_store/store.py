@@ -14,9 +14,11 @@ from hermes_store.database.database import Database
 from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.health import (
     FileState,
+    being_made,
     create_private,
     first_open_lock,
     inspect_file,
+    make_folder,
     quarantine,
     refuse,
     require_lock,
@@ -176,8 +178,10 @@ class Store:
     def _open_first(cls, target: Path, driver: Driver, settings: Settings, clock: Clock) -> "Store":
         """Create the file, or deal with one that is no database, alone among all processes."""
         own = is_default_store(target)
-        if inspect_file(target) is FileState.MISSING:
-            target.parent.mkdir(parents=True, exist_ok=True)
+        state = inspect_file(target)
+        if not own and state is not FileState.MISSING and not (state is FileState.EMPTY and being_made(target)):
+            refuse(target, state)
+        make_folder(target.parent)
         require_writable(target)
         with first_open_lock(target, clock) as held:
             # Somebody else may have made the file meanwhile.

@@ -4,23 +4,12 @@ import json
 import logging
 from typing import Any
 
+from hermes_store.text import scrub
+
 log = logging.getLogger(__name__)
 
 STRUCTURED_PREFIX = "\0json:"
 """Marks a content column that holds JSON of a list or an object."""
-
-_SURROGATES = dict.fromkeys(range(55296, 57344), 65533)
-
-
-def scrub(text: str) -> str:
-    """The text with lone surrogates replaced by U+FFFD: SQLite stores UTF-8, which has none. Rule CODEC-1."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.translate(_SURROGATES)
-    return text
 
 
 def text_or_none(value: object) -> str | None:

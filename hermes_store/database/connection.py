@@ -1,7 +1,8 @@
 """Connections: opening a raw one, and the wrapper through which the library runs statements."""
 
 import functools
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -10,7 +11,8 @@ from hermes_store.database import registry
 from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
-from hermes_store.errors import HermesStoreError, UnitLost
+from hermes_store.errors import HermesStoreError, InvalidValue, UnitLost
+from hermes_store.text import scrub
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -50,6 +52,7 @@ def connect(
         except chosen.module.Error as exc:
             raise translate(exc) from exc
         connection.tracked_path = file  # type: ignore[attr-defined]
+        connection.process_id = os.getpid()  # type: ignore[attr-defined]
     return connection
 
 
@@ -64,8 +67,11 @@ def _tracked_class(driver: Driver) -> Any:
 
     class TrackedConnection(driver.module.Connection):  # type: ignore[misc, name-defined]
         tracked_path: Path | None = None
+        process_id = 0
 
         def close(self) -> None:
+            if self.process_id != os.getpid():
+                return  # inherited by a fork: it is the parent's to close
             super().close()
             if self.tracked_path is not None:
                 registry.closed(self.tracked_path)
@@ -103,19 +109,15 @@ class Connection:
         """Execute a compiled statement; returns the driver's cursor, for `lastrowid` and `rowcount`."""
         if self.refusal is not None:
             raise self.refusal
-        arguments = statement.arguments(values)
-        try:
-            return self.raw.execute(statement.sql, arguments)
-        except self._error as exc:
-            raise self.failure(exc) from exc
+        return self._execute(*statement.bound(values))
 
     def rows(self, statement: Statement, values: _Values = _NO_VALUES) -> list[Any]:
         """All rows of a compiled SELECT, as tuples."""
         if self.refusal is not None:
             raise self.refusal
-        arguments = statement.arguments(values)
+        cursor = self._execute(*statement.bound(values))
         try:
-            return self.raw.execute(statement.sql, arguments).fetchall()
+            return cursor.fetchall()
         except self._error as exc:
             raise self.failure(exc) from exc
 
@@ -123,9 +125,8 @@ class Connection:
         """The first row of a compiled SELECT as a tuple, or None."""
         if self.refusal is not None:
             raise self.refusal
-        arguments = statement.arguments(values)
+        cursor = self._execute(*statement.bound(values))
         try:
-            cursor = self.raw.execute(statement.sql, arguments)
             found = cursor.fetchone()
             cursor.close()
         except self._error as exc:
@@ -137,26 +138,28 @@ class Connection:
         found = self.row(statement, values)
         return None if found is None else found[0]
 
-    def run_many(self, statement: Statement, values: Iterable[_Values]) -> None:
-        """Execute a compiled statement once per set of values."""
-        if self.refusal is not None:
-            raise self.refusal
-        statement.compile()
-        try:
-            self.raw.executemany(statement.sql, [statement.arguments(each) for each in values])
-        except self._error as exc:
-            raise self.failure(exc) from exc
-
     # -- raw SQL: for the floors that own some --------------------------------------------------------------
 
     def sql(self, text: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
         """Run raw SQL and fetch all rows; only for `database/`, `fts/` and `schema/`."""
         if self.refusal is not None:
             raise self.refusal
+        cursor = self._execute(text, parameters)
         try:
-            return self.raw.execute(text, parameters).fetchall()
+            return cursor.fetchall()
         except self._error as exc:
             raise self.failure(exc) from exc
+
+    def _execute(self, sql: str, arguments: tuple[Any, ...]) -> "DriverCursor":
+        try:
+            return self.raw.execute(sql, arguments)
+        except self._error as exc:
+            raise self.failure(exc) from exc
+        except UnicodeEncodeError:
+            # Lone surrogates: SQLite holds UTF-8, and no text is worth an error.
+            return self._execute(sql, tuple(scrub(each) if isinstance(each, str) else each for each in arguments))
+        except OverflowError as exc:
+            raise InvalidValue(f"a number does not fit into 64 bits: {exc}") from exc
 
     # -- SQLAlchemy, for everything that is not hot ---------------------------------------------------------
 

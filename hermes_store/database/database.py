@@ -16,7 +16,7 @@ from hermes_store.database.journal import (
 )
 from hermes_store.database.readers import ReaderPool
 from hermes_store.database.writer import Writer
-from hermes_store.errors import ReadOnlyStore
+from hermes_store.errors import ReadOnlyStore, StoreClosed
 from hermes_store.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class Database:
         self.clock = clock
         self.journal_mode = ""
         self.read_only = False
+        self._closed = False
         self._settings = settings
         self._writer: Writer | None = None
         self._readers: ReaderPool | None = None
@@ -100,6 +101,8 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection on one snapshot of the committed data, until the body ends. Rules READ-1 to READ-3."""
+        if self._closed:
+            raise StoreClosed
         writer = self._writer
         if writer is not None:
             writer.check_open()
@@ -135,6 +138,7 @@ class Database:
 
     def close(self) -> None:
         """Close readers, then checkpoint and close the writer; a second call does nothing."""
+        self._closed = True
         if self._readers is not None:
             self._readers.close()
         if self._writer is not None:

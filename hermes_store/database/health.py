@@ -67,7 +67,7 @@ def inspect_file(path: Path) -> FileState:
 def refuse(path: Path, state: FileState) -> None:
     """Raise the error that says why this file cannot be opened; nothing is changed. Rule FILE-4."""
     if state is FileState.MISSING:
-        raise StoreMissing(f"there is no session store at {path}")
+        raise StoreMissing(f"unable to open database file: there is no session store at {path}")
     if state is FileState.DIRECTORY:
         raise OpenFailed(f"unable to open database file: {path} is a folder; name the state.db in it")
     if state is FileState.EMPTY:
@@ -95,6 +95,23 @@ def require_writable(path: Path) -> None:
             raise NotWritable(f"the file {file} is not writable; run: chmod u+rw '{file}'{note}")
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder and those above it. Raises OpenFailed where that is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise OpenFailed(f"unable to open database file: the folder {folder} cannot be made: {exc.strerror}") from exc
+
+
+def being_made(path: Path) -> bool:
+    """True if another process may be creating this file right now: it takes the lock before it makes the file."""
+    return _lock_path(path).exists()
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name(path.name + ".quarantine.lock")
+
+
 @contextlib.contextmanager
 def first_open_lock(path: Path, clock: Clock) -> Iterator[bool]:
     """A lock across processes for the first open of a file and for moving a bad one aside.
@@ -105,8 +122,7 @@ def first_open_lock(path: Path, clock: Clock) -> Iterator[bool]:
     if os.name != "posix":
         yield True
         return
-    lock_path = path.with_name(path.name + ".quarantine.lock")
-    descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         deadline = clock.monotonic() + _LOCK_PATIENCE
         held = _try_lock(descriptor)

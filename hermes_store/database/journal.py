@@ -20,6 +20,8 @@ def apply_pragmas(connection: "Connection") -> None:
     connection.sql("PRAGMA foreign_keys=ON")
     # An acknowledged message survives a power cut.
     connection.sql("PRAGMA synchronous=FULL")
+    # INSERT OR REPLACE deletes a row without a word to the delete triggers otherwise, and leaves it in the indexes.
+    connection.sql("PRAGMA recursive_triggers=ON")
     # A spill in the middle of a unit would wait for readers, one busy timeout per page.
     connection.sql("PRAGMA cache_spill=OFF")
 

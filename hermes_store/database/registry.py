@@ -5,6 +5,7 @@ in the library, opens a store with plain file I/O while a connection lives; and 
 of each other's descriptors, never share a file.
 """
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,17 @@ class _Live:
 
 _lock = threading.RLock()
 _live: dict[str, _Live] = {}
+
+
+def _begin_anew() -> None:
+    """In a forked child: the parent's handles are not its own, and the lock may have been held by a lost thread."""
+    global _lock  # noqa: PLW0603 - a lock cannot be reset
+    _lock = threading.RLock()
+    _live.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @contextmanager

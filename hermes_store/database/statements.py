@@ -21,31 +21,31 @@ _DIALECT = sqlite.dialect(paramstyle="qmark")
 class Statement:
     """A statement with named parameters, compiled at its first use."""
 
-    __slots__ = ("_clause", "_constants", "_pick", "sql")
+    __slots__ = ("_clause", "_constants", "_pick", "_sql")
 
     def __init__(self, clause: "Executable") -> None:
-        self._clause: Executable | None = clause
+        self._clause = clause
         self._constants: dict[str, Any] = {}
         self._pick: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
-        self.sql = ""
+        self._sql = ""
 
-    def compile(self) -> "Statement":
-        """Fill in the text and the order of the parameters; returns itself."""
-        if self._clause is not None:
-            compiled = self._clause.compile(dialect=_DIALECT)  # type: ignore[attr-defined]
-            names: list[str] = list(compiled.positiontup or ())
-            self._constants = {name: compiled.params[name] for name in names if compiled.params[name] is not None}
-            self._pick = _picker(names)
-            self.sql = str(compiled)
-            self._clause = None
-        return self
+    def bound(self, values: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        """The text, and the values in the order of its placeholders.
 
-    def arguments(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The values in the order of the placeholders; raises KeyError for a parameter that was not given."""
-        if self._pick is None:
-            self.compile()
-            assert self._pick is not None  # noqa: S101 - compile() sets it
-        return self._pick({**self._constants, **values} if self._constants else values)
+        Raises KeyError for a parameter that was not given.
+        """
+        pick = self._pick
+        if pick is None:
+            pick = self._compile()
+        return self._sql, pick({**self._constants, **values} if self._constants else values)
+
+    def _compile(self) -> "Callable[[Mapping[str, Any]], tuple[Any, ...]]":
+        compiled = self._clause.compile(dialect=_DIALECT)  # type: ignore[attr-defined]
+        names: list[str] = list(compiled.positiontup or ())
+        self._constants = {name: compiled.params[name] for name in names if compiled.params[name] is not None}
+        self._sql = str(compiled)
+        self._pick = _picker(names)
+        return self._pick
 
 
 def _picker(names: list[str]) -> "Callable[[Mapping[str, Any]], tuple[Any, ...]]":

@@ -38,20 +38,21 @@ class IndexState:
     complete: bool
 
 
-_CAPABILITY = (
-    "SELECT (SELECT count(*) FROM sqlite_master WHERE name IN ('messages_fts', 'messages_fts_trigram')), "
-    f"(SELECT count(*) FROM state_meta WHERE key = '{HIGH_WATER_KEY}'), "
-    "(SELECT sql FROM sqlite_master WHERE name = 'messages_fts_trigram')"
+_CAPABILITY = f"SELECT (SELECT count(*) FROM state_meta WHERE key = '{HIGH_WATER_KEY}'), " + ", ".join(
+    "(SELECT count(*) FROM sqlite_master WHERE name IN "
+    f"({', '.join(repr(name) for name in (index.name, *index.trigger_names))}))"
+    for index in INDEXES
 )
+_PARTS = 4  # a table and its three triggers; without a trigger rows are missing from the index
 
 
 def capability(connection: "Connection") -> SearchCapability:
     """What can be asked right now; another process may be rebuilding. One statement."""
-    tables, pending, trigram = connection.sql(_CAPABILITY)[0]
+    pending, words, trigram = connection.sql(_CAPABILITY)[0]
     complete = pending == 0 and connection.driver.has_fts5
     return SearchCapability(
-        words=complete and tables > 0 and (tables > 1 or trigram is None),
-        trigram=complete and trigram is not None and connection.driver.has_trigram,
+        words=complete and words == _PARTS,
+        trigram=complete and trigram == _PARTS and connection.driver.has_trigram,
     )
 
 

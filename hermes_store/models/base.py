@@ -49,7 +49,7 @@ class JsonText(TypeDecorator[Any]):
             return None
         try:
             decoded = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
         return decoded if isinstance(decoded, (dict, list)) else value
 

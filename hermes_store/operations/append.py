@@ -1,5 +1,6 @@
 """Appending to a transcript: guards, rows, counters (rules APPEND-*). Counters are changed here and nowhere else."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +12,12 @@ from hermes_store.conversation.content import (
     encode_display_metadata,
     encode_json,
     parse_tool_calls,
-    scrub,
     text_or_none,
 )
 from hermes_store.errors import CompressionSessionClosedError, SessionCompressionInProgressError
 from hermes_store.repositories import Repositories
 from hermes_store.repositories.lineage import COMPRESSION
+from hermes_store.text import scrub
 
 _TEXT_FIELDS = ("tool_call_id", "tool_name", "effect_disposition", "finish_reason", "reasoning", "reasoning_content")
 _JSON_FIELDS = ("reasoning_details", "codex_reasoning_items", "codex_message_items")
@@ -39,7 +40,7 @@ class NewMessage:
             values[name] = encode_json(fields.get(name))
         values["role"] = scrub(role)
         values["content"] = encode_content(fields.get("content"))
-        values["tool_calls"] = encode_json(calls) if not isinstance(calls, str) else None
+        values["tool_calls"] = json.dumps(calls) if calls else None
         values["timestamp"] = coerce_timestamp(fields.get("timestamp"), now)
         values["token_count"] = fields.get("token_count")
         values["platform_message_id"] = text_or_none(fields.get("platform_message_id"))

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from hermes_store.conversation.content import scrub
 from hermes_store.repositories import Repositories
 from hermes_store.repositories.sessions import BACKFILLED
+from hermes_store.text import scrub
 
 
 def session_values(session_id: str, source: str | None, fields: Mapping[str, Any], now: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, func, liter
 
 from hermes_store.database.connection import Connection
 from hermes_store.database.statements import Statement
-from hermes_store.errors import EmptyQuery
+from hermes_store.errors import EmptyQuery, InvalidValue
 from hermes_store.fts.constructs import matches, rank_of, snippet_of, source_of
 from hermes_store.fts.indexes import BASE_INDEX, TRIGRAM_INDEX, Index
 from hermes_store.fts.query import Operator, Route, SearchPlan, Term, plan, spellings_of
@@ -21,7 +21,9 @@ from hermes_store.models.tables import MESSAGES, SESSIONS
 from hermes_store.repositories.constructs import constant, ids_in, numbers_in
 from hermes_store.repositories.records import SearchHit
 from hermes_store.repositories.search_context import contexts_of
+from hermes_store.text import scrub
 
+SORT_ORDERS = (None, "newest", "oldest")
 _SCAN_SNIPPET = 120
 _SCAN_BEFORE = 40
 
@@ -61,6 +63,8 @@ class SearchRepository:
 
         Raises EmptyQuery when the text holds nothing to look for.
         """
+        if wanted.sort not in SORT_ORDERS:
+            raise InvalidValue(f"the order {wanted.sort!r} is not known; it can be 'newest', 'oldest' or None")
         chosen = self.plan(query, wanted)
         if chosen.is_empty:
             raise EmptyQuery(f"the query {query!r} holds nothing to look for; give a word or a phrase")
@@ -79,7 +83,7 @@ class SearchRepository:
     def plan(self, query: str, wanted: SearchFilter = SearchFilter()) -> SearchPlan:
         """How the query would be answered now, and why."""
         able: SearchCapability = capability(self._connection)
-        return plan(query, words=able.words, trigram=able.trigram, tool_rows="tool" in wanted.roles)
+        return plan(scrub(query), words=able.words, trigram=able.trigram, tool_rows="tool" in wanted.roles)
 
     # -- by index -------------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ import re
 
 from sqlalchemy import bindparam, select, update
 
-from hermes_store.conversation.content import scrub
 from hermes_store.database.connection import Connection
 from hermes_store.database.statements import Statement
 from hermes_store.errors import InvalidValue
 from hermes_store.models.tables import SESSIONS
+from hermes_store.text import scrub
 
 MAX_TITLE_LENGTH = 100
 """Characters of a title, counted after cleaning."""
