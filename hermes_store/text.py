@@ -1,5 +1,7 @@
 """Text that SQLite can hold (rule CODEC-1)."""
 
+import unicodedata
+
 _SURROGATES = dict.fromkeys(range(55296, 57344), 65533)
 
 
@@ -12,3 +14,14 @@ def scrub(text: str) -> str:
     except UnicodeEncodeError:
         return text.translate(_SURROGATES)
     return text
+
+
+def fold(text: str) -> str:
+    """The text as it is compared where upper and lower case, composed and decomposed forms are the same."""
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def is_folded_by_ascii(text: str) -> bool:
+    """True if lowering ASCII letters is all that `fold` does to this text and to whatever equals it."""
+    rest = "".join(character for character in text if not character.isascii())
+    return rest == rest.lower() == rest.upper() == unicodedata.normalize("NFD", rest)

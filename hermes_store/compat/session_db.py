@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 
 def _names(values: Iterable[str] | None) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise InvalidValue(f"a list of names is needed, not the text {values!r}")
     return tuple(values) if values is not None else ()
 
 

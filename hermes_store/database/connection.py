@@ -12,7 +12,7 @@ from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
 from hermes_store.errors import HermesStoreError, InvalidValue, UnitLost
-from hermes_store.text import scrub
+from hermes_store.text import fold, scrub
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 IN_MEMORY = ":memory:"
 WRITER_TIMEOUT = 1.0  # seconds; short, so that the jittered retry of the doors takes over
 READER_TIMEOUT = 5.0  # seconds; reads are not retried
+
+FOLD_FUNCTION = "hermes_store_fold"
+"""Name of a SQL function: a text without differences of case and composition."""
 
 _Values = Mapping[str, Any]
 _NO_VALUES: _Values = {}
@@ -84,6 +87,10 @@ def _tracked_class(driver: Driver) -> Any:
     return TrackedConnection
 
 
+def _fold_value(value: Any) -> Any:
+    return fold(value) if isinstance(value, str) else value
+
+
 class Connection:
     """A driver connection with our errors, our statements, and SQLAlchemy on demand.
 
@@ -100,6 +107,8 @@ class Connection:
         # Set while statements must not run: after a lost unit, and on a writer's connection outside its doors.
         self.refusal: type[HermesStoreError] | None = None
         self._error = driver.module.Error
+        # SQLite folds ASCII letters only.
+        raw.create_function(FOLD_FUNCTION, 1, _fold_value, deterministic=True)
         self._engine: sqlalchemy.Engine | None = None
         self._sa: sqlalchemy.Connection | None = None
 

@@ -28,6 +28,11 @@ def same_writer(note: str | None, driver: "Driver") -> bool:
     return note is not None and _read(note).get("sqlite") == driver.version_text
 
 
+def writer_passes_nul(note: str | None) -> bool:
+    """Whether the index holds text behind a NUL; False too where nobody has noted who wrote it."""
+    return _read(note).get("trigram_passes_nul") is True
+
+
 def _read(note: str | None) -> dict[str, object]:
     try:
         value = json.loads(note or "{}")

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from hermes_store.text import scrub
+
 MAX_CHARACTERS = 2048
 MAX_TERMS = 64
 TRIGRAM = 3
@@ -79,7 +81,7 @@ def parse(text: str) -> tuple[Term, ...]:
     """
     terms: list[Term] = []
     pending: list[Operator] = []
-    cut = text[:MAX_CHARACTERS]
+    cut = scrub(text[:MAX_CHARACTERS])
     if cut.count('"') % 2:
         position = cut.rindex('"')
         cut = f"{cut[:position]} {cut[position + 1 :]}"
@@ -110,11 +112,13 @@ def _joined(operators: list[Operator]) -> Operator:
     return operators[-1] if operators else Operator.AND
 
 
-def plan(text: str, *, words: bool = True, trigram: bool = True, tool_rows: bool = False) -> SearchPlan:
+def plan(
+    text: str, *, words: bool = True, trigram: bool = True, past_nul: bool = True, tool_rows: bool = False
+) -> SearchPlan:
     """Choose who answers. Rule SEARCH-2.
 
-    `words`, `trigram`: which indexes exist and are complete. `tool_rows`: tool messages are asked for by name; the
-    trigram index has none.
+    `words`, `trigram`: which indexes exist and are complete. `past_nul`: the trigram index holds structured messages
+    whole. `tool_rows`: tool messages are asked for by name; the trigram index has none.
     """
     terms = parse(text)
     groups = _group(terms)
@@ -125,12 +129,14 @@ def plan(text: str, *, words: bool = True, trigram: bool = True, tool_rows: bool
     long_enough = all(len(term.text) >= TRIGRAM for term in terms)
     substrings = _match(groups, with_prefix=False) if trigram and long_enough and not tool_rows else ""
     if any(term.has_cjk for term in terms):
-        if substrings:
+        if substrings and past_nul:
             return SearchPlan(Route.SUBSTRINGS, "CJK text of three characters and more", groups, substrings)
         if tool_rows:
             reason = "CJK text in tool messages is in no index"
         elif not trigram:
             reason = "there is no complete index of substrings"
+        elif not past_nul:
+            reason = "this SQLite indexes no substrings of structured messages"
         else:
             reason = "a term beside CJK text has fewer than three characters"
         return SearchPlan(Route.SCAN, reason, groups)
@@ -165,6 +171,13 @@ def _quoted(term: Term, with_prefix: bool) -> str:  # noqa: FBT001 - one flag, o
 
 
 def spellings_of(term: Term) -> list[str]:
-    """How a term can stand in the stored text: as it is, and as escapes within JSON, which is stored in ASCII."""
-    escaped = json.dumps(term.text)[1:-1]
-    return [term.text] if escaped == term.text else [term.text, escaped]
+    """How a term can stand in the stored text.
+
+    As it is; as escapes within JSON, which is stored in ASCII and in which upper and lower case have different ones;
+    and as escapes of escapes, since the arguments of a tool call are JSON within JSON.
+    """
+    if term.text.isascii():
+        return [term.text]
+    cases = (term.text, term.text.lower(), term.text.upper(), term.text.title())
+    once = [json.dumps(each)[1:-1] for each in cases]
+    return list(dict.fromkeys((term.text, *once, *(json.dumps(each)[1:-1] for each in once))))

@@ -13,6 +13,7 @@ from hermes_store.fts.indexes import (
     objects,
     rebuild_pending,
 )
+from hermes_store.fts.nul_rows import WRITER_KEY, writer_passes_nul
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SearchCapability:
-    """Whether the index of words, and that of substrings, exist with all their rows."""
+    """Whether the index of words, and that of substrings, exist with all their rows.
+
+    past_nul: the index of substrings holds the text behind a NUL too, that is structured messages.
+    """
 
     words: bool
     trigram: bool
+    past_nul: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +43,26 @@ class IndexState:
     complete: bool
 
 
-_CAPABILITY = f"SELECT (SELECT count(*) FROM state_meta WHERE key = '{HIGH_WATER_KEY}'), " + ", ".join(
-    "(SELECT count(*) FROM sqlite_master WHERE name IN "
-    f"({', '.join(repr(name) for name in (index.name, *index.trigger_names))}))"
-    for index in INDEXES
+_CAPABILITY = (
+    f"SELECT (SELECT count(*) FROM state_meta WHERE key = '{HIGH_WATER_KEY}'), "
+    f"(SELECT value FROM state_meta WHERE key = '{WRITER_KEY}'), "
+    + ", ".join(
+        "(SELECT count(*) FROM sqlite_master WHERE name IN "
+        f"({', '.join(repr(name) for name in (index.name, *index.trigger_names))}))"
+        for index in INDEXES
+    )
 )
 _PARTS = 4  # a table and its three triggers; without a trigger rows are missing from the index
 
 
 def capability(connection: "Connection") -> SearchCapability:
     """What can be asked right now; another process may be rebuilding. One statement."""
-    pending, words, trigram = connection.sql(_CAPABILITY)[0]
+    pending, writer, words, trigram = connection.sql(_CAPABILITY)[0]
     complete = pending == 0 and connection.driver.has_fts5
     return SearchCapability(
         words=complete and words == _PARTS,
         trigram=complete and trigram == _PARTS and connection.driver.has_trigram,
+        past_nul=writer_passes_nul(writer),
     )
 
 

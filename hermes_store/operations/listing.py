@@ -31,7 +31,7 @@ def list_sessions(
 ) -> list[SessionSummary]:
     """Sessions with preview and last activity, latest start first. Rules LIST-1 to LIST-5.
 
-    A conversation that was compressed appears once, under its latest segment. At most five statements however many
+    A conversation that was compressed appears once, under its latest segment. At most seven statements however many
     rows. With `include_pinned` the pinned ones that are not on the page follow it.
     """
     rows = repos.sessions.page(wanted, limit=limit, offset=offset)

@@ -87,10 +87,8 @@ _down = _down.union(
 )
 _CONTINUATIONS = Statement(
     select(_child.c.id, _child.c.parent_session_id, _child.c.started_at, _child.c.ended_at, _child.c.end_reason)
-    .select_from(_down)
-    .join(_parent, _parent.c.id == _down.c.id)
-    .join(_child, _child.c.parent_session_id == _parent.c.id)
-    .where(is_continuation(_child, _parent))
+    .join_from(_child, _parent, _parent.c.id == _child.c.parent_session_id)
+    .where(_child.c.parent_session_id.in_(select(_down.c.id)), is_continuation(_child, _parent))
 )
 
 _ALL_EDGES = Statement(
@@ -106,9 +104,7 @@ _up = _up.union(
     .join(_child, _child.c.id == _up.c.id)
     .where(_child.c.parent_session_id.is_not(None))
 )
-_ANCESTRY = Statement(
-    select(_child.c.id, _child.c.parent_session_id).select_from(_up).join(_child, _child.c.id == _up.c.id)
-)
+_ANCESTRY = Statement(select(_sessions.c.id, _sessions.c.parent_session_id).where(_sessions.c.id.in_(select(_up.c.id))))
 
 _up_compressed = _start.cte("up_compressed", recursive=True)
 _up_compressed = _up_compressed.union(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import and_, bindparam, case, delete, func, insert, select
@@ -38,21 +39,16 @@ _ROWS = {
     (True, True): Statement(_PAGED),
 }
 
-_REPLAY = select(*(_c[name] for name in REPLAY_COLUMNS)).order_by(_c.id)
-_REPLAY_ONE = {
-    False: Statement(_REPLAY.where(_c.session_id == bindparam("session_id"), _c.active == constant(1))),
-    True: Statement(_REPLAY.where(_c.session_id == bindparam("session_id"))),
+_REPLAY_COLUMNS = select(*(_c[name] for name in REPLAY_COLUMNS))
+_REPLAY = {
+    False: Statement(_REPLAY_COLUMNS.where(_c.session_id == bindparam("session_id"), _LIVE).order_by(_c.id)),
+    True: Statement(_REPLAY_COLUMNS.where(_c.session_id == bindparam("session_id")).order_by(_c.id)),
 }
-_REPLAY_MANY = {
-    False: Statement(_REPLAY.where(_c.session_id.in_(ids_in("session_ids")), _c.active == constant(1))),
-    True: Statement(_REPLAY.where(_c.session_id.in_(ids_in("session_ids")))),
-}
+_REPLAY_ID = REPLAY_COLUMNS.index("id")
 
 _COUNT_ALL = Statement(select(func.count()).select_from(_table))
 _COUNT = Statement(select(func.count()).select_from(_table).where(_c.session_id == bindparam("session_id")))
-_ACTIVE_CALLS = Statement(
-    select(_c.tool_calls).where(_c.session_id == bindparam("session_id"), _c.active == constant(1))
-)
+_ACTIVE_CALLS = Statement(select(_c.tool_calls).where(_c.session_id == bindparam("session_id"), _LIVE))
 _DELETE = Statement(delete(_table).where(_c.session_id.in_(ids_in("session_ids"))))
 
 _ids = ids_in("session_ids").subquery("asked")
@@ -113,11 +109,12 @@ class MessageRepository:
 
     def replay_rows(self, session_ids: Collection[str], *, include_inactive: bool = False) -> list[tuple[Any, ...]]:
         """Raw rows of `REPLAY_COLUMNS` of one or several sessions, in insertion order across them."""
-        if len(session_ids) == 1:
-            (session_id,) = session_ids
-            return self._connection.rows(_REPLAY_ONE[include_inactive], {"session_id": session_id})
-        values = {"session_ids": json.dumps(list(session_ids))}
-        return self._connection.rows(_REPLAY_MANY[include_inactive], values)
+        # A statement each: asked for a list of sessions, the planner may walk the whole table instead.
+        statement = _REPLAY[include_inactive]
+        rows = [row for each in session_ids for row in self._connection.rows(statement, {"session_id": each})]
+        if len(session_ids) > 1:
+            rows.sort(key=itemgetter(_REPLAY_ID))
+        return rows
 
     def count(self, session_id: str | None = None) -> int:
         """Number of rows, inactive ones included; of the whole store without an id."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, func, literal_column, not_, or_, select
+from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, case, func, not_, null, or_, select
 
-from hermes_store.database.connection import Connection
+from hermes_store.conversation.excerpt import best_text, excerpt, marked_excerpt, readable_texts
+from hermes_store.database.connection import FOLD_FUNCTION, Connection
 from hermes_store.database.statements import Statement
 from hermes_store.errors import EmptyQuery, InvalidValue
-from hermes_store.fts.constructs import matches, rank_of, snippet_of, source_of
+from hermes_store.fts.constructs import MARK_BEGIN, MARK_END, matches, rank_of, snippet_of, source_of
 from hermes_store.fts.indexes import BASE_INDEX, TRIGRAM_INDEX, Index
 from hermes_store.fts.query import Operator, Route, SearchPlan, Term, plan, spellings_of
 from hermes_store.fts.state import SearchCapability, capability
@@ -21,11 +22,9 @@ from hermes_store.models.tables import MESSAGES, SESSIONS
 from hermes_store.repositories.constructs import constant, ids_in, numbers_in
 from hermes_store.repositories.records import SearchHit
 from hermes_store.repositories.search_context import contexts_of
-from hermes_store.text import scrub
+from hermes_store.text import fold, is_folded_by_ascii
 
 SORT_ORDERS = (None, "newest", "oldest")
-_SCAN_SNIPPET = 120
-_SCAN_BEFORE = 40
 
 _m, _s = MESSAGES.c, SESSIONS.c
 
@@ -63,27 +62,39 @@ class SearchRepository:
 
         Raises EmptyQuery when the text holds nothing to look for.
         """
+        if not isinstance(query, str):
+            raise InvalidValue(f"a query is a text, not {type(query).__name__}")
         if wanted.sort not in SORT_ORDERS:
             raise InvalidValue(f"the order {wanted.sort!r} is not known; it can be 'newest', 'oldest' or None")
         chosen = self.plan(query, wanted)
         if chosen.is_empty:
             raise EmptyQuery(f"the query {query!r} holds nothing to look for; give a word or a phrase")
         page = {"limit": limit, "offset": max(offset, 0)}
-        if chosen.route is Route.SCAN:
-            return self._scan(chosen, wanted, page, with_context=with_context)
-        index = BASE_INDEX if chosen.route is Route.WORDS else TRIGRAM_INDEX
-        found = self._ranked(index, chosen.match, wanted, page)
+        index = {Route.WORDS: BASE_INDEX, Route.SUBSTRINGS: TRIGRAM_INDEX}.get(chosen.route)
+        if index is None:
+            return self._dress(self._scanned(chosen, wanted, page), chosen, None, "", with_context=with_context)
         match = chosen.match
-        if not found and chosen.fallback and offset <= 0:
+        found = self._ranked(index, match, wanted, page)
+        if not found and chosen.fallback and not self._has_earlier_page(index, match, wanted, offset):
             # A word may be glued to CJK text or stand inside a longer one.
             index, match = TRIGRAM_INDEX, chosen.fallback
             found = self._ranked(index, match, wanted, page)
-        return self._dress(found, index, match, with_context=with_context)
+        return self._dress(found, chosen, index, match, with_context=with_context)
+
+    def _has_earlier_page(self, index: Index, match: str, wanted: SearchFilter, offset: int) -> bool:
+        """True if an empty page is the end of results, and not a query without any."""
+        return offset > 0 and bool(self._ranked(index, match, wanted, {"limit": 1, "offset": 0}))
 
     def plan(self, query: str, wanted: SearchFilter = SearchFilter()) -> SearchPlan:
         """How the query would be answered now, and why."""
         able: SearchCapability = capability(self._connection)
-        return plan(scrub(query), words=able.words, trigram=able.trigram, tool_rows="tool" in wanted.roles)
+        return plan(
+            query,
+            words=able.words,
+            trigram=able.trigram,
+            past_nul=able.past_nul,
+            tool_rows="tool" in wanted.roles,
+        )
 
     # -- by index -------------------------------------------------------------------------------------------
 
@@ -92,41 +103,44 @@ class SearchRepository:
         rows = self._connection.rows(statement, {"match": match, **_filter_values(wanted), **page})
         return [row[0] for row in rows]
 
-    def _dress(self, found: list[int], index: Index, match: str, *, with_context: bool) -> list[SearchHit]:
-        if not found:
-            return []
-        rows = self._connection.rows(_dress_statement(index), {"match": match, "message_ids": json.dumps(found)})
-        return self._hits(found, rows, with_context=with_context)
-
     # -- by scan --------------------------------------------------------------------------------------------
 
-    def _scan(
-        self, chosen: SearchPlan, wanted: SearchFilter, page: dict[str, Any], *, with_context: bool
-    ) -> list[SearchHit]:
-        first = chosen.groups[0][0].text
-        begin = func.max(constant(1), func.instr(func.lower(_m.content), func.lower(bindparam("first"))) - _SCAN_BEFORE)
-        columns = _hit_columns(func.substr(_m.content, begin, constant(_SCAN_SNIPPET)))
+    def _scanned(self, chosen: SearchPlan, wanted: SearchFilter, page: dict[str, Any]) -> list[int]:
         query = (
-            select(*columns)
+            select(_m.id)
             .join_from(MESSAGES, SESSIONS, _s.id == _m.session_id)
             .where(_scan_condition(chosen), *_conditions(wanted))
             .order_by(_m.id.asc() if wanted.sort == "oldest" else _m.id.desc())
             .limit(bindparam("limit"))
             .offset(bindparam("offset"))
         )
-        rows = self._connection.rows(Statement(query), {"first": first, **_filter_values(wanted), **page})
-        return self._hits([row[0] for row in rows], rows, with_context=with_context)
+        return [row[0] for row in self._connection.rows(Statement(query), {**_filter_values(wanted), **page})]
 
     # -- dressing -------------------------------------------------------------------------------------------
 
-    def _hits(self, order: list[int], rows: list[tuple[Any, ...]], *, with_context: bool) -> list[SearchHit]:
-        contexts = contexts_of(self._connection, order) if with_context and order else {}
-        by_id: dict[int, Any] = {row[0]: row for row in rows}
-        return [_hit((*by_id[hit], contexts.get(hit, ()))) for hit in order if hit in by_id]
-
-
-def _hit(values: tuple[Any, ...]) -> SearchHit:
-    return SearchHit(*values)
+    def _dress(
+        self, found: list[int], chosen: SearchPlan, index: Index | None, match: str, *, with_context: bool
+    ) -> list[SearchHit]:
+        """Everything else of the hits: snippet, message, session, context; three statements. Rules SEARCH-6, -8."""
+        if not found:
+            return []
+        values = {"match": match, "message_ids": json.dumps(found)}
+        contexts = contexts_of(self._connection, found) if with_context else {}
+        needles = [term.text for group in chosen.groups for term in group if term.operator is not Operator.NOT]
+        hits: dict[int, SearchHit] = {}
+        for row in self._connection.rows(_dress_statement(index), values):
+            row_id, session_id, role, snippet, timestamp, tool_name, source, model, started, content, tool_calls = row
+            if index is None:
+                snippet = excerpt(best_text(readable_texts(content, tool_name, tool_calls), needles), needles)
+            elif content is not None:
+                # Structured content: what an index quotes of it is JSON.
+                text = best_text(readable_texts(content, tool_name, tool_calls), needles)
+                snippet = marked_excerpt(text, needles, MARK_BEGIN, MARK_END)
+            context = contexts.get(row_id, ())
+            hits[row_id] = SearchHit(
+                row_id, session_id, role, snippet, timestamp, tool_name, source, model, started, context
+            )
+        return [hits[row_id] for row_id in found if row_id in hits]
 
 
 def _hit_columns(snippet: ColumnElement[Any]) -> tuple[ColumnElement[Any], ...]:
@@ -200,10 +214,16 @@ def _compiled_ranked(index: Index, shape: SearchFilter) -> Statement:
 
 
 @cache
-def _dress_statement(index: Index) -> Statement:
+def _dress_statement(index: Index | None) -> Statement:
+    if index is None:
+        columns = (*_hit_columns(null()), _m.content, _m.tool_calls)
+        wanted = _m.id.in_(numbers_in("message_ids"))
+        return Statement(select(*columns).join_from(MESSAGES, SESSIONS, _s.id == _m.session_id).where(wanted))
     source = source_of(index)
+    structured = func.substr(_m.content, constant(1), constant(1)) == func.char(constant(0))
+    content = case((structured, _m.content), else_=null())
     return Statement(
-        select(*_hit_columns(snippet_of(index)))
+        select(*_hit_columns(snippet_of(index)), content, _m.tool_calls)
         .select_from(source)
         .join(MESSAGES, _m.id == source.c.rowid)
         .join(SESSIONS, _s.id == _m.session_id)
@@ -217,14 +237,22 @@ def _scan_condition(chosen: SearchPlan) -> ColumnElement[bool]:
 
 
 def _holds(term: Term) -> ColumnElement[bool]:
-    # Structured content and tool calls are ASCII JSON: other characters stand in them as escapes. `instr`, not LIKE,
-    # because LIKE ends at the NUL that structured content begins with.
+    """The term stands in one of the three texts; its case does not matter.
+
+    Structured content and tool calls are ASCII JSON, where other characters stand as escapes. `instr`, not LIKE,
+    because LIKE ends at the NUL that structured content begins with.
+    """
+    plain, *escaped = spellings_of(term)
+    tests: list[tuple[Any, str]] = [(func.lower, spelling.lower()) for spelling in escaped]
+    if is_folded_by_ascii(plain):
+        tests.append((func.lower, plain.lower()))
+    else:
+        tests.append((getattr(func, FOLD_FUNCTION), fold(plain)))
     somewhere = or_(
         *(
-            func.instr(func.lower(column), bindparam(None, spelling.lower(), Text())) > literal_column("0")
-            for spelling in spellings_of(term)
+            func.coalesce(func.instr(folded(column), bindparam(None, text, Text())), constant(0)) > constant(0)
+            for folded, text in tests
             for column in (_m.content, _m.tool_name, _m.tool_calls)
         )
     )
-    found = func.coalesce(somewhere, literal_column("0")) != literal_column("0")
-    return not_(found) if term.operator is Operator.NOT else found
+    return not_(somewhere) if term.operator is Operator.NOT else somewhere

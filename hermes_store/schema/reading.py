@@ -22,11 +22,13 @@ def require_readable(connection: "Connection", name: str) -> None:
 
 
 def show_missing_columns(connection: "Connection") -> None:
-    """Lay temporary views over tables that lack columns of the models."""
+    """Lay temporary views over tables that lack columns of the models, and empty ones for tables that are missing."""
     for table in Base.metadata.sorted_tables:
         live = {name.lower() for name in columns_of(connection, table.name)}
         missing = [column for column in table.columns if column.name.lower() not in live]
         if not live:
+            empty = ", ".join(f'NULL AS "{column.name}"' for column in table.columns)
+            connection.sql(f"CREATE TEMP VIEW {table.name} AS SELECT {empty} WHERE 0")
             continue
         for column in missing:
             if not column.nullable and column.server_default is None:

@@ -37,3 +37,14 @@ def engines() -> list[Engine]:
             found.append(Engine(name, "wal"))
         found.append(Engine(name, "delete"))
     return found
+
+
+def indexes_past_nul(name: str) -> bool:
+    """Whether the driver's trigram tokenizer goes on behind a NUL; CJK text is scanned for where it does not."""
+    raw = load_driver(name).module.connect(":memory:")
+    try:
+        raw.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize='trigram')")
+        raw.execute("INSERT INTO t VALUES (?)", ("ab\0cdef",))
+        return bool(raw.execute("SELECT 1 FROM t WHERE t MATCH 'cde'").fetchall())
+    finally:
+        raw.close()

@@ -43,9 +43,9 @@ def log_statements(monkeypatch: pytest.MonkeyPatch) -> Iterator[StatementLog]:
         yield log
 
 
-def query_plan(path: Path, statement: str) -> list[str]:
+def query_plan(path: Path, statement: str, driver: str | None = None) -> list[str]:
     """The lines of EXPLAIN QUERY PLAN for a logged statement."""
-    raw = connection_module.connect(path, read_only=True)
+    raw = connection_module.connect(path, driver=driver, read_only=True)
     try:
         return [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {statement}")]
     finally:
