@@ -69,7 +69,10 @@ class Unit(Repositories):
         return self._orm
 
     def create_session(self, session_id: str, source: str, **fields: Any) -> str:
-        """Create a session, or fill what an existing one lacks. Rules SESSION-1 and SESSION-2."""
+        """Create a session, or fill what an existing one lacks. Rules SESSION-1 and SESSION-2.
+
+        Raises InvalidValue for an id that holds a NUL, and what the constraints of the table refuse.
+        """
         create_session(self, session_values(session_id, source, fields, self._clock.now()))
         return session_id
 

@@ -1,6 +1,9 @@
 """Text that SQLite can hold (rule CODEC-1)."""
 
 import unicodedata
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 _SURROGATES = dict.fromkeys(range(55296, 57344), 65533)
 
@@ -14,6 +17,11 @@ def scrub(text: str) -> str:
     except UnicodeEncodeError:
         return text.translate(_SURROGATES)
     return text
+
+
+def scrub_if_text(value: _T) -> _T:
+    """A text without lone surrogates; anything else as it is."""
+    return scrub(value) if isinstance(value, str) else value  # type: ignore[return-value]  # a str is a str
 
 
 def fold(text: str) -> str:

@@ -107,8 +107,6 @@ class SessionDB:
             "profile_name": profile_name,
             "git_repo_root": git_repo_root,
         }
-        if session_id is None:
-            raise InvalidValue("a session needs an id; None was given")
         values = session_values(session_id, source, fields, self.store.clock.now())
         self._write_transcript(lambda unit: create_session(unit, values))
         return session_id
@@ -220,7 +218,7 @@ class SessionDB:
     ) -> list[dict[str, Any]]:
         """Messages of a session in insertion order, live ones only unless asked otherwise. Rule READ-4."""
         with self.store.reader() as reader:
-            rows = reader.messages.rows(session_id, include_inactive=include_inactive, limit=limit, offset=offset)
+            rows = reader.messages.rows(session_id, include_inactive=bool(include_inactive), limit=limit, offset=offset)
         return message_dicts(rows)
 
     def get_messages_as_conversation(
@@ -237,7 +235,7 @@ class SessionDB:
                 reader,
                 session_id,
                 include_ancestors=include_ancestors,
-                include_inactive=include_inactive,
+                include_inactive=bool(include_inactive),
                 repair_alternation=repair_alternation,
                 include_row_ids=include_row_ids,
             )
@@ -426,7 +424,7 @@ class SessionDB:
             max_tool_calls=max_tool_calls,
             archived=archived,
         )
-        if older_than_days is None or older_than_days < 0:
+        if older_than_days is None or not older_than_days >= 0:
             raise InvalidValue(f"older_than_days is {older_than_days}; give a number of days that is not negative")
         days, folder = older_than_days, _folder(sessions_dir)
         removed = self.store.write(lambda unit: unit.prune(older_than_days=days, source=source or None))

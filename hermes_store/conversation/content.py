@@ -2,6 +2,8 @@
 
 import json
 import logging
+import math
+import reprlib
 from typing import Any
 
 from hermes_store.text import scrub
@@ -25,13 +27,18 @@ def encode_content(content: object) -> str | bytes | int | float | None:
     Text (scrubbed), None, bytes and numbers go as they are; lists, objects and tuples become the prefix and ASCII JSON;
     whatever JSON cannot hold becomes its text.
     """
+    if isinstance(content, int) and not -(2**63) <= content < 2**63:
+        return str(content)
     if content is None or isinstance(content, (bytes, int, float)):
         return content
     if isinstance(content, str):
         return scrub(content)
     try:
         return STRUCTURED_PREFIX + json.dumps(content)
-    except (TypeError, ValueError, RecursionError):
+    except RecursionError:
+        # Its text would be nested as deeply.
+        return scrub(reprlib.repr(content))
+    except (TypeError, ValueError):
         return scrub(str(content))
 
 
@@ -130,7 +137,7 @@ def decode_display_metadata(stored: str | None) -> dict[str, Any] | None:
 
 
 def coerce_timestamp(value: object, default: float) -> float:
-    """Unix seconds from a number, its text, or a datetime; anything else, NaN too, gives the default. Rule CODEC-6."""
+    """Unix seconds from a number, its text, or a datetime; anything else gives the default. Rule CODEC-6."""
     if value is None:
         return default
     try:
@@ -139,7 +146,7 @@ def coerce_timestamp(value: object, default: float) -> float:
     except (TypeError, ValueError, OverflowError):
         log.debug("a timestamp cannot be used; the default is taken")
         return default
-    return default if seconds != seconds else seconds  # noqa: PLR0124 - NaN
+    return seconds if math.isfinite(seconds) else default
 
 
 def plain_text(content: object) -> str:

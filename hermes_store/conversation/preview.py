@@ -17,9 +17,9 @@ _BUNDLE = " skill bundle,"
 _QUOTED_NAME = re.compile(r'"([^"]*)"')
 
 
-def preview_text(content: str | None) -> str:
+def preview_text(content: object) -> str:
     """At most 60 characters and an ellipsis of the first user message; a skill expansion shows as its command."""
-    if not content or content.startswith("\0"):
+    if not isinstance(content, str) or content.startswith("\0"):
         return ""
     flat = content.replace("\n", " ").replace("\r", " ")
     if flat.startswith(SKILL_PREFIX):

@@ -192,12 +192,16 @@ def repair_message_sequence(messages: Conversation) -> int:
     joined.
     """
     repairs = 0
-    for step in (_merge_assistants, _drop_stray_results, _merge_users):
-        done, repaired = step(messages)
-        if done:
-            messages[:] = repaired
-            repairs += done
-    return repairs
+    while True:
+        before = repairs
+        for step in (_merge_assistants, _drop_stray_results, _merge_users):
+            done, repaired = step(messages)
+            if done:
+                messages[:] = repaired
+                repairs += done
+        # A result that was dropped may have stood between two messages that now are to be merged.
+        if repairs == before:
+            return repairs
 
 
 def _merge_adjacent(

@@ -12,7 +12,7 @@ from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
 from hermes_store.errors import HermesStoreError, InvalidValue, UnitLost
-from hermes_store.text import fold, scrub
+from hermes_store.text import fold, scrub_if_text
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -124,11 +124,7 @@ class Connection:
         """All rows of a compiled SELECT, as tuples."""
         if self.refusal is not None:
             raise self.refusal
-        cursor = self._execute(*statement.bound(values))
-        try:
-            return cursor.fetchall()
-        except self._error as exc:
-            raise self.failure(exc) from exc
+        return self._fetch_all(self._execute(*statement.bound(values)))
 
     def row(self, statement: Statement, values: _Values = _NO_VALUES) -> Any:
         """The first row of a compiled SELECT as a tuple, or None."""
@@ -153,10 +149,14 @@ class Connection:
         """Run raw SQL and fetch all rows; only for `database/`, `fts/` and `schema/`."""
         if self.refusal is not None:
             raise self.refusal
-        cursor = self._execute(text, parameters)
+        return self._fetch_all(self._execute(text, parameters))
+
+    def _fetch_all(self, cursor: "DriverCursor") -> list[Any]:
         try:
             return cursor.fetchall()
         except self._error as exc:
+            # Half-read, it would keep its table locked.
+            cursor.close()
             raise self.failure(exc) from exc
 
     def _execute(self, sql: str, arguments: tuple[Any, ...]) -> "DriverCursor":
@@ -166,7 +166,7 @@ class Connection:
             raise self.failure(exc) from exc
         except UnicodeEncodeError:
             # Lone surrogates: SQLite holds UTF-8, and no text is worth an error.
-            return self._execute(sql, tuple(scrub(each) if isinstance(each, str) else each for each in arguments))
+            return self._execute(sql, tuple(scrub_if_text(each) for each in arguments))
         except OverflowError as exc:
             raise InvalidValue(f"a number does not fit into 64 bits: {exc}") from exc
 

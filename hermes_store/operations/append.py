@@ -38,7 +38,7 @@ class NewMessage:
         values: dict[str, Any] = {name: text_or_none(fields.get(name)) for name in _TEXT_FIELDS}
         for name in _JSON_FIELDS:
             values[name] = encode_json(fields.get(name))
-        values["role"] = scrub(role)
+        values["role"] = text_or_none(role)
         values["content"] = encode_content(fields.get("content"))
         values["tool_calls"] = json.dumps(calls) if calls else None
         values["timestamp"] = coerce_timestamp(fields.get("timestamp"), now)

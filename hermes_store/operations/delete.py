@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from hermes_store.repositories import Repositories
+from hermes_store.text import scrub_if_text
 
 log = logging.getLogger(__name__)
 
@@ -17,10 +18,15 @@ def deletion_targets(repos: Repositories, session_id: str) -> list[str]:
 
     Itself first, then the other segments of its conversation and the delegate runs of all of them, sorted.
     """
+    session_id = scrub_if_text(session_id)
     if not repos.sessions.existing([session_id]):
         return []
-    conversation = repos.lineage.conversation_of([session_id])
-    everything = conversation | repos.lineage.delegates_of(conversation)
+    everything: set[str] = set()
+    found = {session_id}
+    while found - everything:
+        everything |= repos.lineage.conversation_of(found)
+        # A delegate run may have been compressed itself, and have started others.
+        found = everything | repos.lineage.delegates_of(everything)
     return [session_id, *sorted(everything - {session_id})]
 
 
@@ -30,7 +36,7 @@ def delete_conversation(repos: Repositories, session_id: str, *, expected: Colle
     `expected`: what the caller has shown to a person; when something else would be removed by now, nothing is.
     """
     targets = deletion_targets(repos, session_id)
-    if not targets or (expected is not None and set(expected) != set(targets)):
+    if not targets or (expected is not None and {scrub_if_text(each) for each in expected} != set(targets)):
         return []
     remove(repos, targets)
     return targets
@@ -66,7 +72,7 @@ def remove_session_files(folder: Path, session_ids: Iterable[str]) -> None:
     if not folder.is_dir():
         return
     for session_id in session_ids:
-        if not session_id or Path(session_id).name != session_id:
+        if not session_id or "\0" in session_id or Path(session_id).name != session_id:
             continue  # no file of ours is called so, and a path must not lead out of the folder
         dumps = folder.glob(f"request_dump_{glob.escape(session_id)}_*.json")
         for file in (folder / f"{session_id}.json", folder / f"{session_id}.jsonl", *dumps):

@@ -113,4 +113,5 @@ def _preference(edge: Continuation, times: dict[str, float | None]) -> tuple[int
     """Of several continuations: one that goes on itself, then a live one, then the latest active."""
     live = edge.ended_at is None
     goes_on = not live and edge.end_reason == COMPRESSION
-    return 2 * goes_on + live, times.get(edge.id) or edge.started_at, edge.started_at, edge.id
+    active = [moment for moment in (times.get(edge.id), edge.last_activity_at) if moment is not None]
+    return 2 * goes_on + live, max(active, default=edge.started_at), edge.started_at, edge.id

@@ -4,27 +4,26 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from hermes_store.errors import InvalidValue
 from hermes_store.repositories import Repositories
 from hermes_store.repositories.sessions import BACKFILLED
-from hermes_store.text import scrub
+from hermes_store.text import scrub_if_text
 
 
 def session_values(session_id: str, source: str | None, fields: Mapping[str, Any], now: float) -> dict[str, Any]:
     """The row of a new session; `model_config` is encoded unless it is empty.
 
-    Raises TypeError for what JSON cannot hold.
+    Raises InvalidValue for an id that is None or holds a NUL, TypeError for what JSON cannot hold.
     """
-    values: dict[str, Any] = {name: _clean(fields.get(name)) for name in ("user_id", *BACKFILLED)}
+    if session_id is None or (isinstance(session_id, str) and "\0" in session_id):
+        raise InvalidValue(f"{session_id!r} cannot be the id of a session")
+    values: dict[str, Any] = {name: scrub_if_text(fields.get(name)) for name in ("user_id", *BACKFILLED)}
     config = fields.get("model_config")
     values["model_config"] = json.dumps(config) if config else None
-    values["id"] = _clean(session_id)
-    values["source"] = _clean(source)
+    values["id"] = scrub_if_text(session_id)
+    values["source"] = scrub_if_text(source)
     values["started_at"] = now
     return values
-
-
-def _clean(value: Any) -> Any:
-    return scrub(value) if isinstance(value, str) else value
 
 
 def create_session(repos: Repositories, values: Mapping[str, Any]) -> None:

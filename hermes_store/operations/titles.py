@@ -3,6 +3,7 @@
 from hermes_store.errors import DuplicateTitle
 from hermes_store.repositories import Repositories
 from hermes_store.repositories.titles import base_of, number_of, sanitize_title
+from hermes_store.text import scrub_if_text
 
 
 def set_title(repos: Repositories, session_id: str, title: object) -> bool:
@@ -12,6 +13,7 @@ def set_title(repos: Repositories, session_id: str, title: object) -> bool:
     DuplicateTitle, with its owner, when any other session holds it; InvalidValue above 100 characters.
     """
     cleaned = sanitize_title(title)
+    session_id = scrub_if_text(session_id)
     if cleaned is not None:
         owner = repos.titles.owner(cleaned)
         if owner is not None and owner != session_id:
@@ -24,7 +26,10 @@ def set_title(repos: Repositories, session_id: str, title: object) -> bool:
 def resolve_title(repos: Repositories, title: str) -> str | None:
     """The session that a title means: the latest `<title> #n` if there is one, else the exact one. Rule TITLE-4."""
     variants = repos.titles.variants(title)
-    return variants[0][0] if variants else repos.titles.owner(title)
+    if variants:
+        return variants[0][0]
+    owner = repos.titles.owner(title)
+    return owner if owner is not None or title.isascii() else repos.titles.spelled_otherwise(title)
 
 
 def next_title(repos: Repositories, title: str) -> str:

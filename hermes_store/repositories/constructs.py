@@ -1,5 +1,7 @@
 """SQL constructs that every engine spells its own way; the repositories use them by meaning."""
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import ColumnElement, Integer, Text, bindparam, column, func, literal_column, select
@@ -7,6 +9,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.sql.selectable import Select
+
+from hermes_store.text import scrub_if_text
 
 
 class json_value(FunctionElement[Any]):  # noqa: N801 - reads like the SQL function that it stands for
@@ -36,6 +40,11 @@ def constant(value: int | str) -> ColumnElement[Any]:
 def ids_in(name: str) -> Select[Any]:
     """The texts of a JSON list that is bound as one parameter: no statement grows with the number of ids."""
     return select(func.json_each(bindparam(name, type_=Text())).table_valued(column("value", Text())).c.value)
+
+
+def id_list(ids: Iterable[str]) -> str:
+    """What `ids_in` is bound to."""
+    return json.dumps([scrub_if_text(each) for each in ids], ensure_ascii=False)
 
 
 def numbers_in(name: str) -> Select[Any]:

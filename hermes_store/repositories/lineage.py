@@ -20,7 +20,8 @@ from sqlalchemy import ColumnElement, FromClause, and_, exists, false, func, not
 from hermes_store.database.connection import Connection
 from hermes_store.database.statements import Statement
 from hermes_store.models.tables import SESSIONS
-from hermes_store.repositories.constructs import constant, ids_in, json_value
+from hermes_store.repositories.constructs import constant, id_list, ids_in, json_value
+from hermes_store.text import scrub, scrub_if_text
 
 _sessions = SESSIONS
 
@@ -47,16 +48,15 @@ def is_continuation(child: FromClause, parent: FromClause) -> ColumnElement[bool
 def is_listable(session: FromClause) -> ColumnElement[bool]:
     """The session heads a conversation of its own: it has no parent, or is a branch; delegate runs never are."""
     parent = _sessions.alias("parent")
-    branch_of_parent = exists().where(
+    continues = exists().where(parent.c.id == session.c.parent_session_id, is_continuation(session, parent))
+    began_after_branching = exists().where(
         parent.c.id == session.c.parent_session_id,
-        not_(is_continuation(session, parent)),
-        or_(
-            json_value(session.c.model_config, "_branched_from").is_not(None),
-            and_(parent.c.end_reason == constant(BRANCHED), session.c.started_at >= parent.c.ended_at),
-        ),
+        parent.c.end_reason == constant(BRANCHED),
+        session.c.started_at >= parent.c.ended_at,
     )
+    is_marked = json_value(session.c.model_config, "_branched_from").is_not(None)
     return and_(
-        or_(session.c.parent_session_id.is_(None), branch_of_parent),
+        or_(session.c.parent_session_id.is_(None), and_(is_marked, not_(continues)), began_after_branching),
         json_value(session.c.model_config, "_delegate_from").is_(None),
     )
 
@@ -70,6 +70,7 @@ class Continuation:
     started_at: float
     ended_at: float | None
     end_reason: str | None
+    last_activity_at: float | None
 
 
 _start = select(_sessions.c.id.label("id")).where(_sessions.c.id.in_(ids_in("session_ids")))
@@ -86,7 +87,14 @@ _down = _down.union(
     .where(is_continuation(_child, _parent))
 )
 _CONTINUATIONS = Statement(
-    select(_child.c.id, _child.c.parent_session_id, _child.c.started_at, _child.c.ended_at, _child.c.end_reason)
+    select(
+        _child.c.id,
+        _child.c.parent_session_id,
+        _child.c.started_at,
+        _child.c.ended_at,
+        _child.c.end_reason,
+        _child.c.last_activity_at,
+    )
     .join_from(_child, _parent, _parent.c.id == _child.c.parent_session_id)
     .where(_child.c.parent_session_id.in_(select(_down.c.id)), is_continuation(_child, _parent))
 )
@@ -116,10 +124,10 @@ _up_compressed = _up_compressed.union(
 )
 _CONTINUED_FROM = Statement(select(_up_compressed.c.id))
 
+# The marker is read in Python: SQLite would hand out a lone surrogate of it as bytes that are no text.
 _DELEGATES = Statement(
-    select(_sessions.c.id, _sessions.c.parent_session_id, json_value(_sessions.c.model_config, "_delegate_from")).where(
-        _sessions.c.model_config.contains("_delegate_from"),
-        json_value(_sessions.c.model_config, "_delegate_from").is_not(None),
+    select(_sessions.c.id, _sessions.c.parent_session_id, _sessions.c.model_config).where(
+        _sessions.c.model_config.contains("_delegate_from")
     )
 )
 
@@ -132,6 +140,7 @@ class LineageRepository:
 
     def root_to_tip(self, session_id: str) -> list[str]:
         """The ids from the oldest ancestor down to this session, whatever the kind of edge. Rule LINEAGE-2."""
+        session_id = scrub_if_text(session_id)
         parents = dict(self._connection.rows(_ANCESTRY, _of([session_id])))
         chain = [session_id]
         seen = {session_id}
@@ -167,7 +176,11 @@ class LineageRepository:
 
     def delegates_of(self, session_ids: Collection[str]) -> set[str]:
         """Delegate runs started from these sessions, and from those runs in turn. Rule LINEAGE-4."""
-        delegates = self._connection.rows(_DELEGATES)
+        delegates = [
+            (run, parent, marker)
+            for run, parent, config in self._connection.rows(_DELEGATES)
+            if (marker := _marker(config, "_delegate_from")) is not None
+        ]
         found: set[str] = set()
         owners = set(session_ids)
         while owners:
@@ -180,5 +193,14 @@ class LineageRepository:
         return found
 
 
+def _marker(model_config: str, key: str) -> str | None:
+    try:
+        value = json.loads(model_config)
+    except (ValueError, RecursionError):
+        return None
+    marker = value.get(key) if isinstance(value, dict) else None
+    return None if marker is None else scrub(str(marker))
+
+
 def _of(session_ids: Collection[str]) -> dict[str, Any]:
-    return {"session_ids": json.dumps(list(session_ids))}
+    return {"session_ids": id_list(session_ids)}

@@ -1,6 +1,5 @@
 """The rows of the transcripts."""
 
-import json
 from collections.abc import Collection, Mapping
 from operator import itemgetter
 from typing import Any
@@ -13,7 +12,7 @@ from hermes_store.conversation.replay import REPLAY_COLUMNS
 from hermes_store.database.connection import Connection
 from hermes_store.database.statements import Statement
 from hermes_store.models.tables import MESSAGES
-from hermes_store.repositories.constructs import constant, ids_in, like_literal
+from hermes_store.repositories.constructs import constant, id_list, ids_in, like_literal
 from hermes_store.repositories.records import MESSAGE_COLUMNS, MessageRecord
 
 _table = MESSAGES
@@ -128,15 +127,15 @@ class MessageRepository:
 
     def delete_of(self, session_ids: Collection[str]) -> int:
         """Remove every row of these sessions; returns the number."""
-        return self._connection.run(_DELETE, {"session_ids": json.dumps(sorted(session_ids))}).rowcount
+        return self._connection.run(_DELETE, {"session_ids": id_list(sorted(session_ids))}).rowcount
 
     def last_times(self, session_ids: Collection[str]) -> dict[str, float | None]:
         """The newest message timestamp of each session, None where it has no message."""
-        return dict(self._connection.rows(_LAST_TIMES, {"session_ids": json.dumps(list(session_ids))}))
+        return dict(self._connection.rows(_LAST_TIMES, {"session_ids": id_list(session_ids)}))
 
     def first_user_texts(self, session_ids: Collection[str]) -> dict[str, str | None]:
         """The beginning of each session's first user message, as much as a preview needs."""
-        return dict(self._connection.rows(_FIRST_USER_TEXTS, {"session_ids": json.dumps(list(session_ids))}))
+        return dict(self._connection.rows(_FIRST_USER_TEXTS, {"session_ids": id_list(session_ids)}))
 
 
 _CONTENT = MESSAGE_COLUMNS.index("content")

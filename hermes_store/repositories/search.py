@@ -19,7 +19,7 @@ from hermes_store.fts.indexes import BASE_INDEX, TRIGRAM_INDEX, Index
 from hermes_store.fts.query import Operator, Route, SearchPlan, Term, plan, spellings_of
 from hermes_store.fts.state import SearchCapability, capability
 from hermes_store.models.tables import MESSAGES, SESSIONS
-from hermes_store.repositories.constructs import constant, ids_in, numbers_in
+from hermes_store.repositories.constructs import constant, id_list, ids_in, numbers_in
 from hermes_store.repositories.records import SearchHit
 from hermes_store.repositories.search_context import contexts_of
 from hermes_store.text import fold, is_folded_by_ascii
@@ -172,9 +172,9 @@ def _conditions(wanted: SearchFilter) -> list[ColumnElement[bool]]:
 
 def _filter_values(wanted: SearchFilter) -> dict[str, Any]:
     return {
-        "sources": json.dumps(wanted.sources),
-        "exclude_sources": json.dumps(wanted.exclude_sources),
-        "roles": json.dumps(wanted.roles),
+        "sources": id_list(wanted.sources or ()),
+        "exclude_sources": id_list(wanted.exclude_sources),
+        "roles": id_list(wanted.roles),
     }
 
 

@@ -1,6 +1,5 @@
 """The rows of the sessions table."""
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +11,7 @@ from hermes_store.database.connection import Connection
 from hermes_store.database.statements import Statement
 from hermes_store.errors import AmbiguousSession, SessionNotFound
 from hermes_store.models.tables import SESSIONS
-from hermes_store.repositories.constructs import constant, ids_in, like_literal
+from hermes_store.repositories.constructs import constant, id_list, ids_in, like_literal
 from hermes_store.repositories.lineage import COMPRESSION, is_listable
 from hermes_store.repositories.records import SESSION_COLUMNS, SessionRecord
 
@@ -162,12 +161,12 @@ class SessionRepository:
 
     def rows_of(self, session_ids: Collection[str]) -> dict[str, tuple[Any, ...]]:
         """Raw rows by id, of those ids that exist."""
-        rows = self._connection.rows(_ROWS, {"session_ids": json.dumps(list(session_ids))})
+        rows = self._connection.rows(_ROWS, {"session_ids": id_list(session_ids)})
         return {row[0]: row for row in rows}
 
     def existing(self, session_ids: Collection[str]) -> set[str]:
         """Those of the ids that exist."""
-        return {row[0] for row in self._connection.rows(_EXISTING, {"session_ids": json.dumps(list(session_ids))})}
+        return {row[0] for row in self._connection.rows(_EXISTING, {"session_ids": id_list(session_ids)})}
 
     def resolve(self, id_or_prefix: str) -> str:
         """The id that is named exactly or by an unambiguous beginning. Rule SESSION-5.
@@ -200,8 +199,8 @@ class SessionRepository:
             "limit": limit,
             "offset": max(offset, 0),
             "source": wanted.source,
-            "sources": json.dumps(wanted.sources),
-            "exclude_sources": json.dumps(wanted.exclude_sources),
+            "sources": id_list(wanted.sources),
+            "exclude_sources": id_list(wanted.exclude_sources),
             "session_key": wanted.session_key,
             "min_message_count": wanted.min_message_count,
         }
@@ -253,7 +252,7 @@ class SessionRepository:
 
     def delete(self, session_ids: Collection[str]) -> int:
         """Remove rows; children outside the set lose their parent. Returns the number removed. Rule DELETE-2."""
-        values = {"session_ids": json.dumps(sorted(session_ids))}
+        values = {"session_ids": id_list(sorted(session_ids))}
         self._connection.run(_ORPHAN, values)
         self._connection.run(_UNLINK, values)
         return self._connection.run(_DELETE, values).rowcount
@@ -279,7 +278,8 @@ def _page_statement(shape: SessionFilter) -> Statement:
             )
         )
     if shape.min_message_count > 0:
-        query = query.where(func.coalesce(_c.message_count, constant(0)) >= bindparam("min_message_count"))
+        # A broken counter never hides a session.
+        query = query.where(or_(_c.message_count.is_(None), _c.message_count >= bindparam("min_message_count")))
     if shape.archived_only:
         query = query.where(_c.archived == constant(1))
     elif not shape.include_archived:

@@ -1,6 +1,7 @@
 """Titles: what a user calls a session; unique among all sessions that have one."""
 
 import re
+import unicodedata
 
 from sqlalchemy import bindparam, select, update
 
@@ -8,7 +9,7 @@ from hermes_store.database.connection import Connection
 from hermes_store.database.statements import Statement
 from hermes_store.errors import InvalidValue
 from hermes_store.models.tables import SESSIONS
-from hermes_store.text import scrub
+from hermes_store.text import fold, scrub
 
 MAX_TITLE_LENGTH = 100
 """Characters of a title, counted after cleaning."""
@@ -28,6 +29,8 @@ _SET = Statement(update(_table).where(_c.id == bindparam("known_id")).values(tit
 _NUMBERED = Statement(
     select(_c.id, _c.title, _c.started_at).where(_c.title.like("% #%")).order_by(_c.started_at.desc(), _c.id.desc())
 )
+
+_TITLED = Statement(select(_c.id, _c.title).where(_c.title.is_not(None)).order_by(_c.started_at.desc(), _c.id.desc()))
 
 
 def sanitize_title(title: object) -> str | None:
@@ -78,9 +81,17 @@ class TitleRepository:
 
     def variants(self, base: str) -> list[tuple[str, str, float]]:
         """Id, title and start of every session called `<base> #...`, whatever the case; latest start first."""
-        beginning = f"{base} #".casefold()
+        beginning = fold(f"{base} #")
         return [
             (owner, title, started_at)
             for owner, title, started_at in self._connection.rows(_NUMBERED)
-            if title.casefold().startswith(beginning)
+            if fold(title).startswith(beginning)
         ]
+
+    def spelled_otherwise(self, title: str) -> str | None:
+        """The session whose title is the same text in another composition of its characters, or None."""
+        wanted = unicodedata.normalize("NFC", title)
+        same = (
+            owner for owner, other in self._connection.rows(_TITLED) if unicodedata.normalize("NFC", other) == wanted
+        )
+        return next(same, None)

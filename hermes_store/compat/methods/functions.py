@@ -3,7 +3,7 @@
 from hermes_store.compat.methods.table import Function, FunctionKind, State
 
 FUNCTIONS: tuple[Function, ...] = (
-    Function("get_hermes_home", "()", "Path", State.PLANNED, "home"),
+    Function("get_hermes_home", "()", "Path", State.BUILT, "home"),
     Function("get_process_hermes_home", "()", "Path", State.PLANNED, "home"),
     Function("set_hermes_home_override", "(path)", "reset token", State.PLANNED, "home"),
     Function("reset_hermes_home_override", "(token)", "None", State.PLANNED, "home"),
@@ -16,7 +16,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "SessionDB",
         "(db_path=None, read_only=False)",
         "SessionDB",
-        State.PLANNED,
+        State.BUILT,
         "engine",
         FunctionKind.CLASS,
     ),
