@@ -1,5 +1,6 @@
 """A seeded store of N messages: the same bytes of text for the same seed, cached until the library changes."""
 
+import getpass
 import hashlib
 import json
 import os
@@ -8,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +38,21 @@ _EPOCH = 1_772_000_000.0
 _SOURCES = ("cli", "telegram", "discord", "cron")
 _MODELS = ("opus-large", "sonnet-medium", "haiku-small")
 _TOOLS = ("terminal", "read_file", "web_search", "patch")
-_ENGLISH = (
+_ENGLISH_TEXT = (
     "the of and to in a is for on with it that this we can please check file error test build server branch merge "
     "deploy restart config database index query session message token cost model agent tool search compress archive "
     "route gateway reply queue timeout retry lock commit rollback schema version migrate backup restore export import "
     "path folder python module function class value result output input log metric latency budget docker kubernetes "
     "cluster node container image registry secret volume network proxy certificate domain cache worker schedule plan"
-).split()
+)
 _SYLLABLES = ("ka", "lo", "mi", "ren", "tu", "sar", "vel", "qui", "dor", "pha", "ex", "ion", "bra", "ne", "sto", "wyn")
-_CHINESE = (
-    "我们 需要 检查 服务器 日志 数据库 部署 方案 今天 讨论 测试 结果 失败 成功 重新 启动 配置 文件 版本 升级 备份 恢复 会话 "
-    "消息 搜索 索引 压缩 模型 成本 预算 用户 网关 回复 队列 超时 重试 事务 提交 回滚 迁移 分支 合并 代码 函数 模块 请 帮我 看看 "
-    "为什么 这个 那个 问题 怎么 解决 谢谢 好的 没有 已经 完成 继续"
-).split()
+_CHINESE_TEXT = (
+    "我们 需要 检查 服务器 日志 数据库 部署 方案 今天 讨论 测试 结果 失败 成功 重新 启动 配置 文件 版本 升级 "
+    "备份 恢复 会话 消息 搜索 索引 压缩 模型 成本 预算 用户 网关 回复 队列 超时 重试 事务 提交 回滚 迁移 分支 "
+    "合并 代码 函数 模块 请 帮我 看看 为什么 这个 那个 问题 怎么 解决 谢谢 好的 没有 已经 完成 继续"
+)
+_ENGLISH = _ENGLISH_TEXT.split()
+_CHINESE = _CHINESE_TEXT.split()
 
 
 # -- texts --------------------------------------------------------------------------------------------------
@@ -149,7 +152,7 @@ def _plans(rng: random.Random, messages: int) -> tuple[list[_Plan], list[_Plan]]
         _Plan(f"chain-{number}", segment, {"parent_session_id": f"chain-{number - 1}"} if number else {})
         for number in range(4)
     ]
-    for earlier, later in zip(chain, chain[1:], strict=False):
+    for earlier, later in pairwise(chain):
         later.continues = earlier.id
     left = messages - sum(sizes.values()) - segment * len(chain)
     plans = [_Plan(session_id, size) for session_id, size in sizes.items()]
@@ -245,7 +248,7 @@ def seeded_store(messages: int, seed: int, driver: Driver, settings: Settings) -
     """The closed file of such a store; made anew when the library, the generator or the driver has changed."""
     mode = settings.journal_mode.value
     kind = f"{messages}-{seed}-{driver.name}-{driver.version_text}-{mode}"
-    folder = Path(tempfile.gettempdir()) / f"hermes-store-benchmarks-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"hermes-store-benchmarks-{getpass.getuser()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"{kind}-{_library_fingerprint()}.db"
     if file.exists():

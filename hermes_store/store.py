@@ -26,14 +26,14 @@ from hermes_store.database.health import (
 )
 from hermes_store.errors import SessionNotFound
 from hermes_store.home import default_store_path, is_default_store
-from hermes_store.operations.append import NewMessage, append_message, clear_messages, guard_transcript
+from hermes_store.operations.append import NewMessage, add_message, append_message, clear_messages, guard_transcript
 from hermes_store.operations.delete import SECONDS_PER_DAY, delete_conversation, remove, select_expired
 from hermes_store.operations.sessions import create_session, session_values
 from hermes_store.operations.titles import set_title
 from hermes_store.repositories import Repositories
 from hermes_store.schema.fingerprint import is_current
 from hermes_store.schema.pipeline import bring_current
-from hermes_store.schema.reading import require_readable, show_missing_columns
+from hermes_store.schema.reading import prepare_for_reading
 from hermes_store.schema.report import OpenReport
 from hermes_store.schema.versions import HEAD_REVISION
 from hermes_store.settings import Settings
@@ -85,10 +85,10 @@ class Unit(Repositories):
         CompressionSessionClosedError.
         """
         now = self._clock.now()
-        if self.sessions.closing(session_id) is None:
-            raise SessionNotFound(session_id)
         message = NewMessage(role, {**fields, "content": content}, now)
-        return append_message(self, session_id, message, now, lock_holder)
+        if not guard_transcript(self, session_id, now, lock_holder):
+            raise SessionNotFound(session_id)
+        return add_message(self, session_id, message)
 
     def set_title(self, session_id: str, title: str | None) -> None:
         """Name a session. Raises SessionNotFound, DuplicateTitle, InvalidValue. Rules TITLE-1 to TITLE-3."""
@@ -220,14 +220,12 @@ class Store:
     def _open_read_only(cls, target: Path, driver: Driver, settings: Settings, clock: Clock) -> "Store":
         refuse(target, inspect_file(target))
         database = Database.open_read_only(
-            target, driver=driver, settings=settings, clock=clock, prepare_reader=show_missing_columns
+            target,
+            driver=driver,
+            settings=settings,
+            clock=clock,
+            prepare_reader=lambda connection: prepare_for_reading(connection, str(target)),
         )
-        try:
-            with database.read() as connection:
-                require_readable(connection, str(target))
-        except BaseException:
-            database.close()
-            raise
         return cls(database, settings, clock, OpenReport())
 
     # -- what it is -----------------------------------------------------------------------------------------

@@ -39,4 +39,4 @@ def info(options: Options) -> None:
         rows.append((f"index {index.name}", text if index.present else "not there"))
     print_table(("what", "value"), rows)
     for line in found.advice:
-        talk().print(f"note: {line}", markup=False)
+        talk(f"note: {line}")

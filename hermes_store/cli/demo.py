@@ -1,6 +1,8 @@
 """`hermes-store demo`: the whole way once, on a conversation that comes with the package."""
 
+import io
 import json
+import sys
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -32,10 +34,14 @@ def load_conversations() -> list[dict[str, Any]]:
 @pass_options
 def demo(options: Options) -> None:
     """Load a conversation into a store in a temporary home, list, search, show and export it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Chinese text is data, whatever the locale says.
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    console = Console(quiet=options.json, highlight=False)
     with tempfile.TemporaryDirectory(prefix="hermes-store-demo-") as folder:
         token = set_hermes_home_override(folder)
         try:
-            facts = _tell(Console(quiet=options.json, highlight=False), Path(folder))
+            facts = _tell(console, Path(folder))
         finally:
             reset_hermes_home_override(token)
     if options.json:

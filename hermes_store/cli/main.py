@@ -1,5 +1,6 @@
 """The command `hermes-store`. Exit codes: 0 ok, 1 failed, 2 usage, 3 something has to be done first (rule CLI-1)."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hermes_store import __version__
 from hermes_store.cli.db import db
 from hermes_store.cli.demo import demo
 from hermes_store.cli.options import Options
-from hermes_store.cli.output import EXIT_ACTION, EXIT_FAILED, EXIT_OK, clean, talk
+from hermes_store.cli.output import EXIT_ACTION, EXIT_FAILED, EXIT_OK, OutputClosed, clean, talk
 from hermes_store.cli.sessions import sessions
 from hermes_store.errors import HermesStoreError
 from hermes_store.home import default_store_path
@@ -38,20 +39,20 @@ def main(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as exc:
         return int(exc.exit_code)
     except click.Abort:
-        talk().print("aborted")
+        talk("aborted")
         return EXIT_FAILED
     except click.ClickException as exc:
         exc.show()
         return int(exc.exit_code)
     except HermesStoreError as exc:
-        talk().print(f"error: {clean(exc)}", markup=False, soft_wrap=True)
+        talk(f"error: {clean(exc)}")
         return EXIT_ACTION if exc.needs_action else EXIT_FAILED
-    except BrokenPipeError:
-        # The reader of our output has seen enough; Python must not complain about it at exit.
-        sys.stdout = None
+    except OutputClosed:
+        # Python would complain at exit about what it still holds for the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except OSError as exc:
-        talk().print(f"error: {clean(exc.filename or '')}: {clean(exc.strerror)}", markup=False, soft_wrap=True)
+        talk(f"error: {clean(exc.filename or '')}: {clean(exc.strerror)}")
         return EXIT_FAILED
     return EXIT_OK
 

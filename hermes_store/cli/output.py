@@ -13,12 +13,17 @@ from rich.text import Text
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_ACTION = 0, 1, 2, 3
 
-_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127, *range(128, 160)), 65533)
+_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(13, 32), 127, *range(0x80, 0xA0)), 0xFFFD)
 
 
-def talk() -> Console:
-    """Where people are spoken to."""
-    return Console(stderr=True, highlight=False)
+class OutputClosed(Exception):
+    """The reader of stdout has seen enough."""
+
+
+def talk(text: str) -> None:
+    """Say one thing to a person, on stderr, in one line."""
+    line = " ".join(clean(text).split("\n"))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
 
 
 def clean(text: object) -> str:
@@ -28,8 +33,11 @@ def clean(text: object) -> str:
 
 def write_line(text: str) -> None:
     """One line of data, in UTF-8 whatever the locale says."""
-    sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise OutputClosed from None
 
 
 def print_json(value: Any) -> None:

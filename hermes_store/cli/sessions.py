@@ -13,7 +13,8 @@ import click
 from hermes_store.cli.options import Options, pass_options
 from hermes_store.cli.output import clean, moment, print_json, print_table, talk, write_line
 from hermes_store.conversation.content import plain_text
-from hermes_store.errors import HermesStoreError, InvalidValue
+from hermes_store.errors import InvalidValue
+from hermes_store.home import canonical
 from hermes_store.operations.listing import list_sessions
 from hermes_store.portability.export import export_one, export_sessions, json_line
 from hermes_store.repositories.records import MessageRecord, SessionSummary
@@ -42,7 +43,7 @@ def list_command(options: Options, source: str | None, limit: int, offset: int) 
         print_json([_summary_json(summary) for summary in found])
         return
     if not found:
-        talk().print("No sessions found.")
+        talk("No sessions found.")
         return
     rows = [
         (
@@ -57,7 +58,7 @@ def list_command(options: Options, source: str | None, limit: int, offset: int) 
     ]
     print_table(("id", "source", "started", "messages", "state", "title or first words"), rows)
     if len(found) < total and source is None:
-        talk().print(f"{len(found)} of {total} sessions; --limit and --offset show others")
+        talk(f"{len(found)} of {total} sessions; --limit and --offset show others")
 
 
 def _summary_json(summary: SessionSummary) -> dict[str, Any]:
@@ -129,12 +130,12 @@ def search(
         plan = reader.search.plan(query, wanted)
         hits = reader.search.messages(query, wanted, limit=limit, offset=offset)
     if explain:
-        talk().print(f"answered by: {plan.route.value} ({plan.reason})", markup=False)
+        talk(f"answered by: {plan.route.value} ({plan.reason})")
     if options.json:
         print_json([dataclasses.asdict(hit) for hit in hits])
         return
     if not hits:
-        talk().print("Nothing found.")
+        talk("Nothing found.")
         return
     rows = [
         (hit.session_id, hit.id, hit.role, moment(hit.timestamp), " ".join((hit.snippet or "").split())) for hit in hits
@@ -157,7 +158,7 @@ def rename(options: Options, session_id: str, title: str) -> None:
     if options.json:
         print_json({"id": resolved, "title": stored})
     else:
-        talk().print(f"{resolved} is now {'without a title' if stored is None else repr(stored)}", markup=False)
+        talk(f"{clean(resolved)} is now {'without a title' if stored is None else repr(stored)}")
 
 
 @sessions.command()
@@ -175,7 +176,7 @@ def export(options: Options, session_id: str | None, source: str | None, target:
     if options.json and target != "-":
         print_json({"sessions": counted, "messages": messages, "output": target})
     else:
-        talk().print(f"exported {counted} sessions with {messages} messages to {clean(target)}", markup=False)
+        talk(f"exported {counted} sessions with {messages} messages to {clean(target)}")
 
 
 def _export_lines(store: Store, session_id: str | None, source: str | None) -> Iterator[tuple[str, int]]:
@@ -203,6 +204,9 @@ def _to_file(target: Path, lines: Iterator[tuple[str, int]], store_path: Path) -
     """Write beside the target and rename, so that a failure leaves what was there before."""
     if target.is_dir():
         raise InvalidValue(f"{target} is a folder; name a file")
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        if canonical(target) == canonical(store_path.with_name(store_path.name + suffix)):
+            raise InvalidValue(f"{target} is the store itself; name another file")
     if target.exists() and target.samefile(store_path):
         raise InvalidValue(f"{target} is the store itself; name another file")
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -214,7 +218,7 @@ def _to_file(target: Path, lines: Iterator[tuple[str, int]], store_path: Path) -
                 sessions_written += 1
                 messages += count
         draft.replace(target)
-    except (OSError, HermesStoreError):
+    except BaseException:
         draft.unlink(missing_ok=True)
         raise
     return sessions_written, messages

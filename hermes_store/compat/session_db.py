@@ -12,17 +12,17 @@ from typing import Any, Self, TypeVar
 
 from hermes_store.compat.shapes import (
     check_search_fields,
-    hit_dict,
+    hit_dicts,
+    line_dict,
     message_dicts,
     session_dict,
-    summary_dict,
 )
 from hermes_store.errors import EmptyQuery, InvalidValue, NotBuilt, StoreClosed
 from hermes_store.home import default_store_path
 from hermes_store.operations.append import clear_messages
 from hermes_store.operations.conversation import read_conversation
 from hermes_store.operations.delete import delete_conversation, remove_session_files
-from hermes_store.operations.listing import list_sessions
+from hermes_store.operations.listing import list_lines
 from hermes_store.operations.sessions import create_session, session_values
 from hermes_store.operations.titles import next_title, resolve_title, set_title
 from hermes_store.portability.export import export_one, export_sessions
@@ -275,10 +275,10 @@ class SessionDB:
         )
         with self.store.reader() as reader:
             try:
-                hits = reader.search.messages(query, wanted, limit=limit, offset=offset, with_context="context" in keys)
+                hits = reader.search.hit_rows(query, wanted, limit=limit, offset=offset, with_context="context" in keys)
             except EmptyQuery:
                 return []
-        return [hit_dict(hit, keys) for hit in hits]
+        return hit_dicts(hits, keys)
 
     # -- listing --------------------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class SessionDB:
             archived_only=archived_only,
         )
         with self.store.reader() as reader:
-            summaries = list_sessions(
+            lines = list_lines(
                 reader,
                 wanted,
                 limit=limit,
@@ -332,7 +332,7 @@ class SessionDB:
                 project_tips=project_compression_tips,
                 include_pinned=include_pinned,
             )
-        return [summary_dict(summary, compact=compact_rows) for summary in summaries]
+        return [line_dict(line, compact=compact_rows) for line in lines]
 
     # -- export ---------------------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from hermes_store.errors import InvalidValue
+from hermes_store.operations.listing import SessionLine
 from hermes_store.repositories.messages import decode_row
-from hermes_store.repositories.records import MESSAGE_COLUMNS, SESSION_COLUMNS, SearchHit, SessionSummary
+from hermes_store.repositories.records import MESSAGE_COLUMNS, SESSION_COLUMNS, SearchHit
 
 SEARCH_FIELDS = tuple(field.name for field in dataclasses.fields(SearchHit))
 """The keys of a search result, in the order of every result."""
@@ -22,20 +23,19 @@ def message_dicts(rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
     return [dict(zip(MESSAGE_COLUMNS, decode_row(row), strict=True)) for row in rows]
 
 
-def summary_dict(summary: SessionSummary, *, compact: bool) -> dict[str, Any]:
+def line_dict(line: SessionLine, *, compact: bool) -> dict[str, Any]:
     """A line of a listing: the session's columns and what a listing adds.
 
     That is `preview`, `last_active`, `unread`, and `_lineage_root_id` for a conversation of several segments.
     """
-    record = summary.session
-    shown = {name: getattr(record, name) for name in SESSION_COLUMNS}
+    shown = dict(zip(SESSION_COLUMNS, line.row, strict=True))
     if compact:
         del shown["system_prompt"]
-    shown["preview"] = summary.preview
-    shown["last_active"] = summary.last_active
-    shown["unread"] = summary.unread
-    if summary.lineage_root_id is not None:
-        shown["_lineage_root_id"] = summary.lineage_root_id
+    shown["preview"] = line.preview
+    shown["last_active"] = line.last_active
+    shown["unread"] = line.unread
+    if line.lineage_root_id is not None:
+        shown["_lineage_root_id"] = line.lineage_root_id
     return shown
 
 
@@ -51,9 +51,9 @@ def check_search_fields(fields: Collection[str] | None) -> tuple[str, ...]:
     return tuple(name for name in SEARCH_FIELDS if name in fields)
 
 
-def hit_dict(hit: SearchHit, fields: tuple[str, ...]) -> dict[str, Any]:
-    """A search result with the keys that were asked for."""
-    shown: dict[str, Any] = {name: getattr(hit, name) for name in fields}
-    if "context" in shown:
-        shown["context"] = [{"role": each.role, "content": each.content} for each in hit.context]
-    return shown
+def hit_dicts(rows: Iterable[tuple[Any, ...]], fields: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Search results with the keys that were asked for."""
+    shown = [dict(zip(SEARCH_FIELDS, row, strict=True)) for row in rows]
+    for hit in shown:
+        hit["context"] = [{"role": role, "content": text} for role, text in hit["context"]]
+    return shown if fields == SEARCH_FIELDS else [{name: hit[name] for name in fields} for hit in shown]

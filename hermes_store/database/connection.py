@@ -12,6 +12,7 @@ from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
 from hermes_store.errors import HermesStoreError, InvalidValue, UnitLost
+from hermes_store.settings import Settings
 from hermes_store.text import fold, scrub_if_text
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def connect(
     Code that looks into a live `state.db` takes this instead of `sqlite3.connect`: a second SQLite library on the file
     would cancel the locks of the first. `timeout` in seconds. Raises OpenFailed, DriverConflict. Rule FILE-2.
     """
-    chosen = driver if isinstance(driver, Driver) else choose_driver(driver)
     target = str(path)
+    chosen = driver if isinstance(driver, Driver) else choose_driver(driver or _driver_for(target))
     options: dict[str, Any] = {"timeout": timeout, "isolation_level": None, "check_same_thread": False}
     if target == IN_MEMORY:
         connection: DriverConnection = chosen.module.connect(target, **options)
@@ -57,6 +58,12 @@ def connect(
         connection.tracked_path = file  # type: ignore[attr-defined]
         connection.process_id = os.getpid()  # type: ignore[attr-defined]
     return connection
+
+
+def _driver_for(target: str) -> str | None:
+    """The driver through which this process has the file open already, else the one that is configured."""
+    in_use = None if target == IN_MEMORY else registry.driver_of(Path(target))
+    return in_use if in_use is not None else Settings.from_environment().driver
 
 
 def _read_only_uri(path: Path) -> str:
@@ -207,8 +214,9 @@ class Connection:
         )
 
         def on_error(context: "ExceptionContext") -> None:
-            if isinstance(context.original_exception, self._error):
-                context.chained_exception = self.failure(context.original_exception)
+            original = context.original_exception
+            if isinstance(original, self._error):
+                raise self.failure(original) from original
 
         event.listen(engine, "handle_error", on_error)
         self._engine = engine

@@ -40,25 +40,28 @@ def inspect_file(path: Path) -> FileState:
 
     Raises OpenFailed when the file cannot be read at all.
     """
-    if registry.has_live_connection(path):
-        return FileState.DATABASE
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return FileState.MISSING
-    except OSError as exc:
-        raise OpenFailed(f"{path} cannot be looked at: {exc.strerror}") from exc
+    with registry.no_openings():
+        if registry.has_live_connection(path):
+            return FileState.DATABASE
+        try:
+            return _inspect(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return FileState.MISSING
+        except (OSError, ValueError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) else exc
+            raise OpenFailed(f"unable to open database file: {path} cannot be read: {reason}") from exc
+
+
+def _inspect(path: Path) -> FileState:
+    status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         return FileState.DIRECTORY
     if not stat.S_ISREG(status.st_mode):
         return FileState.OTHER
     if status.st_size == 0:
         return FileState.EMPTY
-    try:
-        with registry.offline_file(path) as stream:
-            head = stream.read(_PROBE_BYTES)
-    except OSError as exc:
-        raise OpenFailed(f"{path} cannot be read: {exc.strerror}") from exc
+    with registry.offline_file(path) as stream:
+        head = stream.read(_PROBE_BYTES)
     if head.startswith(_MAGIC):
         return FileState.DATABASE
     return FileState.ZEROED if not head.strip(b"\x00") else FileState.OTHER

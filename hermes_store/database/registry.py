@@ -70,10 +70,24 @@ def closed(path: Path) -> None:
                 del _live[key]
 
 
+def driver_of(path: Path) -> str | None:
+    """The name of the driver through which this process has the file open, or None."""
+    with _lock:
+        live = _live.get(canonical(path))
+        return None if live is None else live.driver
+
+
 def has_live_connection(path: Path) -> bool:
     """True while this process has a tracked connection to the file, by whatever spelling of its path."""
     with _lock:
         return canonical(path) in _live
+
+
+@contextmanager
+def no_openings() -> Iterator[None]:
+    """Nobody of this process opens a connection while the body runs."""
+    with _lock:
+        yield
 
 
 @contextmanager

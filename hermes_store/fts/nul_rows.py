@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 WRITER_KEY = "hermes_store_fts_writer"
 
 
-def writer_note(driver: "Driver", *, passes_nul: bool) -> str:
-    """What is stored about the library that maintains the index."""
+def writer_note(driver: "Driver", *, passes_nul: bool | None) -> str:
+    """What is stored about the library that maintains the index; None where its rows are of both kinds."""
     return json.dumps({"sqlite": driver.version_text, "trigram_passes_nul": passes_nul})
 
 
@@ -53,16 +53,16 @@ def passes_nul(connection: "Connection") -> bool:
         connection.sql("DROP TABLE temp.hermes_store_nul_probe")
 
 
-def adopt_index(connection: "Connection", note: str | None) -> tuple[int, str | None]:
+def adopt_index(connection: "Connection", note: str | None) -> tuple[int, str]:
     """Bring the trigram index in step with the library in use; `note` is what the last writer left, if anything.
 
-    Returns the number of rows that were indexed anew, and the note to store (None when the index was too large to be
-    brought in step here, so that it is tried again).
+    Returns the number of rows that were indexed anew, and the note to store. An index that is too large to be filled
+    anew here is noted as being of both kinds: searching then does not rely on it for structured messages.
     """
     driver = connection.driver
     now_passes = passes_nul(connection)
     before = _read(note).get("trigram_passes_nul")
-    if before is not None and bool(before) == now_passes:
+    if before is now_passes:
         return 0, writer_note(driver, passes_nul=now_passes)
     rows = _nul_rows(connection)
     if not rows:
@@ -75,7 +75,7 @@ def adopt_index(connection: "Connection", note: str | None) -> tuple[int, str | 
     # This library cannot name what the other one indexed behind the NUL: only a rebuild removes it.
     total = connection.sql(f"SELECT count(*) FROM {TRIGRAM_INDEX.source}")[0][0]
     if total > REBUILD_LIMIT:
-        return 0, None
+        return 0, writer_note(driver, passes_nul=None)
     TRIGRAM_INDEX.rebuild(connection)
     return len(rows), writer_note(driver, passes_nul=now_passes)
 

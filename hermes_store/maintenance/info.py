@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes_store.fts.state import IndexState, index_states
-from hermes_store.schema.recognise import Recognised, recognise
+from hermes_store.schema.recognise import Recognised, count_rows, recognise
 from hermes_store.store import Store
 
 
@@ -32,15 +32,8 @@ def describe(store: Store) -> StoreInfo:
     with store.reader() as reader:
         connection = reader.connection
         found: Recognised = recognise(connection, str(store.path))
-        tables = sorted(
-            name for name in found.tables if not name.startswith("messages_fts") and name != "alembic_version"
-        )
-        quoted = {name: '"' + name.replace('"', '""') + '"' for name in tables}
-        rows = {
-            name: int(connection.sql(f"SELECT count(*) FROM main.{quoted[name]}")[0][0])  # noqa: S608 - quoted
-            for name in tables
-        }
-        active = int(connection.sql("SELECT count(*) FROM messages WHERE active = 1")[0][0])
+        rows = count_rows(connection, found)
+        active = reader.messages.count_live()
         indexes = tuple(index_states(connection))
     return StoreInfo(
         path=Path(os.path.realpath(store.path)),

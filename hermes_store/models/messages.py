@@ -3,9 +3,10 @@
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, Integer, Text, text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from hermes_store.models.base import Base, Flag, JsonText, UnixTime
+from hermes_store.models.sessions import Session
 
 
 class Message(Base):
@@ -42,6 +43,9 @@ class Message(Base):
     api_content: Mapped[str | None]  # what was sent to the provider where it differs from content
     display_kind: Mapped[str | None]
     display_metadata: Mapped[Any | None] = mapped_column(JsonText)
+
+    # Tells the ORM to store a session before its messages; reading through it must be asked for.
+    session: Mapped[Session] = relationship(lazy="raise")
 
 
 _columns = Message.__table__.c

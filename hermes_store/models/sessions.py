@@ -3,7 +3,7 @@
 from typing import Any
 
 from sqlalchemy import REAL, ForeignKey, Index, Integer, Text, text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from hermes_store.models.base import Base, Flag, JsonText, UnixTime
 
@@ -73,6 +73,9 @@ class Session(Base):
     archived: Mapped[bool] = mapped_column(Flag, server_default=ZERO)
     pinned: Mapped[bool] = mapped_column(Flag, server_default=ZERO)
     last_read_at: Mapped[float | None] = mapped_column(UnixTime)
+
+    # Tells the ORM to store a parent before its children; reading through it must be asked for.
+    parent: Mapped["Session | None"] = relationship(remote_side="Session.id", lazy="raise")
 
 
 _columns = Session.__table__.c

@@ -1,9 +1,10 @@
 """Tokens and cost per session, model, route and task."""
 
 from sqlalchemy import REAL, ForeignKey, Index, Integer, Text, text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from hermes_store.models.base import Base, UnixTime
+from hermes_store.models.sessions import Session
 
 _EMPTY = text("''")
 _ZERO = text("0")
@@ -35,6 +36,9 @@ class SessionModelUsage(Base):
     cost_source: Mapped[str | None]
     first_seen: Mapped[float | None] = mapped_column(UnixTime)
     last_seen: Mapped[float | None] = mapped_column(UnixTime)
+
+    # Tells the ORM to store a session before its usage; reading through it must be asked for.
+    session: Mapped[Session] = relationship(lazy="raise")
 
 
 Index("idx_session_model_usage_session", SessionModelUsage.__table__.c.session_id)

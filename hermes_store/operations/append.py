@@ -60,20 +60,31 @@ def append_message(repos: Repositories, session_id: str, message: NewMessage, no
     Raises SessionCompressionInProgressError, CompressionSessionClosedError, ForeignKeyFailed for an unknown session.
     """
     guard_transcript(repos, session_id, now, holder)
+    return add_message(repos, session_id, message)
+
+
+def add_message(repos: Repositories, session_id: str, message: NewMessage) -> int:
+    """The row and the counters of an append whose transcript was guarded. Rules APPEND-2 and APPEND-3."""
     row_id = repos.messages.insert({**message.values, "session_id": session_id})
     if not repos.sessions.count_up(session_id, 1, message.tool_calls):
         recount(repos, session_id)
     return row_id
 
 
-def guard_transcript(repos: Repositories, session_id: str, now: float, holder: str | None) -> None:
-    """Refuse a transcript that another writer is compressing, or that compression has closed. Rule APPEND-1."""
+def guard_transcript(repos: Repositories, session_id: str, now: float, holder: str | None) -> bool:
+    """Refuse a transcript that another writer is compressing, or that compression has closed. Rule APPEND-1.
+
+    Returns whether the session exists.
+    """
     live = repos.locks.live_holder(session_id, now)
     if live is not None and live != holder:
         raise SessionCompressionInProgressError(session_id)
     closing = repos.sessions.closing(session_id)
-    if closing is not None and closing[0] is not None and closing[1] == COMPRESSION:
+    if closing is None:
+        return False
+    if closing[0] is not None and closing[1] == COMPRESSION:
         raise CompressionSessionClosedError(session_id)
+    return True
 
 
 def recount(repos: Repositories, session_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hermes_store.conversation.preview import preview_text
 from hermes_store.repositories import Repositories
@@ -13,11 +13,37 @@ from hermes_store.repositories.sessions import SessionFilter
 _ID = SESSION_COLUMNS.index("id")
 _END_REASON = SESSION_COLUMNS.index("end_reason")
 
+_HEARTBEAT = SESSION_COLUMNS.index("last_activity_at")
+_STARTED = SESSION_COLUMNS.index("started_at")
+_LAST_READ = SESSION_COLUMNS.index("last_read_at")
+
 # What a compressed conversation shows of its latest segment; everything else is its first segment's.
-_FROM_TIP = (
-    "id", "ended_at", "end_reason", "message_count", "tool_call_count", "title", "model", "system_prompt", "cwd",
-    "git_branch", "git_repo_root",
-)  # fmt: skip
+_FROM_TIP = tuple(
+    SESSION_COLUMNS.index(name)
+    for name in (
+        "id",
+        "ended_at",
+        "end_reason",
+        "message_count",
+        "tool_call_count",
+        "title",
+        "model",
+        "system_prompt",
+        "cwd",
+        "git_branch",
+        "git_repo_root",
+    )
+)
+
+
+class SessionLine(NamedTuple):
+    """A line of a listing in plain values; `row` is in the order of `SESSION_COLUMNS`."""
+
+    row: tuple[Any, ...]
+    preview: str
+    last_active: float
+    unread: bool
+    lineage_root_id: str | None
 
 
 def list_sessions(
@@ -29,6 +55,25 @@ def list_sessions(
     project_tips: bool = True,
     include_pinned: bool = False,
 ) -> list[SessionSummary]:
+    """What `list_lines` gives, as records."""
+    lines = list_lines(
+        repos, wanted, limit=limit, offset=offset, project_tips=project_tips, include_pinned=include_pinned
+    )
+    return [
+        SessionSummary(SessionRecord(*line.row), line.preview, line.last_active, line.unread, line.lineage_root_id)
+        for line in lines
+    ]
+
+
+def list_lines(
+    repos: Repositories,
+    wanted: SessionFilter,
+    *,
+    limit: int = 20,
+    offset: int = 0,
+    project_tips: bool = True,
+    include_pinned: bool = False,
+) -> list[SessionLine]:
     """Sessions with preview and last activity, latest start first. Rules LIST-1 to LIST-5.
 
     A conversation that was compressed appears once, under its latest segment. At most seven statements however many
@@ -42,39 +87,33 @@ def list_sessions(
     project = project_tips and not wanted.include_children
     tips = _tips(repos, [row[_ID] for row in rows if row[_END_REASON] == COMPRESSION]) if project else {}
     tip_rows = repos.sessions.rows_of(tips.values()) if tips else {}
-    return summarise(repos, [(row, tip_rows.get(tips.get(row[_ID], ""))) for row in rows])
+    return _lines(repos, [(row, tip_rows.get(tips.get(row[_ID], ""))) for row in rows])
 
 
-def summarise(
-    repos: Repositories, pairs: Sequence[tuple[tuple[Any, ...], tuple[Any, ...] | None]]
-) -> list[SessionSummary]:
+def _lines(repos: Repositories, pairs: Sequence[tuple[tuple[Any, ...], tuple[Any, ...] | None]]) -> list[SessionLine]:
     """The lines for rows, each with the row of its latest segment where it has another one."""
     shown = [(tip or row)[_ID] for row, tip in pairs]
     previews = repos.messages.first_user_texts(shown)
     times = repos.messages.last_times(shown)
     result = []
     for (row, tip), shown_id in zip(pairs, shown, strict=True):
-        record = SessionRecord(*row)
-        latest = record if tip is None else SessionRecord(*tip)
-        last_active = last_activity(latest, times.get(shown_id))
+        last_active = last_activity(tip or row, times.get(shown_id))
+        line = row
         if tip is not None:
-            record = replace(record, **{name: getattr(latest, name) for name in _FROM_TIP})
-        result.append(
-            SessionSummary(
-                session=record,
-                preview=preview_text(previews.get(shown_id)),
-                last_active=last_active,
-                unread=is_unread(record.last_read_at, last_active),
-                lineage_root_id=None if tip is None else row[_ID],
-            )
-        )
+            merged = list(row)
+            for position in _FROM_TIP:
+                merged[position] = tip[position]
+            line = tuple(merged)
+        unread = is_unread(row[_LAST_READ], last_active)
+        root = None if tip is None else row[_ID]
+        result.append(SessionLine(line, preview_text(previews.get(shown_id)), last_active, unread, root))
     return result
 
 
-def last_activity(session: SessionRecord, newest_message: float | None) -> float:
+def last_activity(row: tuple[Any, ...], newest_message: float | None) -> float:
     """The later of the heartbeat and the newest message; the start where there is neither. Rule LIST-3."""
-    known = [moment for moment in (session.last_activity_at, newest_message) if moment is not None]
-    return max(known) if known else session.started_at
+    known = [moment for moment in (row[_HEARTBEAT], newest_message) if moment is not None]
+    return max(known) if known else float(row[_STARTED])
 
 
 def is_unread(last_read_at: float | None, last_active: float) -> bool:

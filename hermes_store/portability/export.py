@@ -8,7 +8,7 @@ from typing import Any
 from hermes_store.operations.listing import last_activity
 from hermes_store.repositories import Repositories
 from hermes_store.repositories.messages import decode_row
-from hermes_store.repositories.records import MESSAGE_COLUMNS, SESSION_COLUMNS, SessionRecord
+from hermes_store.repositories.records import MESSAGE_COLUMNS, SESSION_COLUMNS
 from hermes_store.repositories.sessions import SessionFilter
 
 
@@ -30,7 +30,7 @@ def export_sessions(repos: Repositories, *, source: str | None = None) -> Iterat
     everything = SessionFilter(source=source, include_children=True, include_archived=True)
     rows = repos.sessions.page(everything, limit=-1)
     times = repos.messages.last_times([row[0] for row in rows])
-    activity = {row[0]: last_activity(SessionRecord(*row), times.get(row[0])) for row in rows}
+    activity = {row[0]: last_activity(row, times.get(row[0])) for row in rows}
     started = SESSION_COLUMNS.index("started_at")
     for row in sorted(rows, key=lambda row: (activity[row[0]], row[started], row[0]), reverse=True):
         exported = dict(zip(SESSION_COLUMNS, row, strict=True))

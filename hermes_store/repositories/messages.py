@@ -46,6 +46,7 @@ _REPLAY = {
 _REPLAY_ID = REPLAY_COLUMNS.index("id")
 
 _COUNT_ALL = Statement(select(func.count()).select_from(_table))
+_COUNT_LIVE = Statement(select(func.count()).select_from(_table).where(_LIVE))
 _COUNT = Statement(select(func.count()).select_from(_table).where(_c.session_id == bindparam("session_id")))
 _ACTIVE_CALLS = Statement(select(_c.tool_calls).where(_c.session_id == bindparam("session_id"), _LIVE))
 _DELETE = Statement(delete(_table).where(_c.session_id.in_(ids_in("session_ids"))))
@@ -120,6 +121,10 @@ class MessageRepository:
         if session_id is None:
             return int(self._connection.scalar(_COUNT_ALL))
         return int(self._connection.scalar(_COUNT, {"session_id": session_id}))
+
+    def count_live(self) -> int:
+        """Number of live rows of the whole store."""
+        return int(self._connection.scalar(_COUNT_LIVE))
 
     def active_tool_calls(self, session_id: str) -> list[str | None]:
         """The tool calls column of every live row: as many entries as there are live rows."""

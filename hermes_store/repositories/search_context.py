@@ -10,7 +10,6 @@ from hermes_store.database.connection import Connection
 from hermes_store.database.statements import Statement
 from hermes_store.models.tables import MESSAGES
 from hermes_store.repositories.constructs import constant, numbers_in
-from hermes_store.repositories.records import ContextMessage
 
 CONTEXT_CHARACTERS = 200
 
@@ -38,15 +37,15 @@ _NEIGHBOURS = Statement(
 _TEXTS = Statement(select(_c.id, _c.role, _c.content).where(_c.id.in_(numbers_in("message_ids"))))
 
 
-def contexts_of(connection: Connection, hits: Collection[int]) -> dict[int, tuple[ContextMessage, ...]]:
-    """Before, hit and after, in insertion order, undone rows passed over; two statements however many hits."""
+def contexts_of(connection: Connection, hits: Collection[int]) -> dict[int, list[tuple[str, str]]]:
+    """Role and text before, of and after each hit, in insertion order, undone rows passed over; two statements."""
     around = {
         hit: tuple(row for row in (before, hit, after) if row is not None)
         for hit, before, after in connection.rows(_NEIGHBOURS, {"message_ids": json.dumps(list(hits))})
     }
     wanted = sorted({row for rows in around.values() for row in rows})
     texts = {
-        row_id: ContextMessage(role, plain_text(decode_content(content))[:CONTEXT_CHARACTERS])
+        row_id: (role, plain_text(decode_content(content))[:CONTEXT_CHARACTERS])
         for row_id, role, content in connection.rows(_TEXTS, {"message_ids": json.dumps(wanted)})
     }
-    return {hit: tuple(texts[row] for row in rows if row in texts) for hit, rows in around.items()}
+    return {hit: [texts[row] for row in rows if row in texts] for hit, rows in around.items()}

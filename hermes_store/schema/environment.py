@@ -21,6 +21,7 @@ from hermes_store.clock import SYSTEM_CLOCK
 from hermes_store.database.database import Database
 from hermes_store.database.driver import choose_driver
 from hermes_store.database.health import FileState, inspect_file, refuse
+from hermes_store.errors import HermesStoreError
 from hermes_store.models import Base
 from hermes_store.schema.build import column_definition
 from hermes_store.schema.pipeline import bring_current
@@ -57,7 +58,11 @@ def run(context: EnvironmentContext) -> None:
         _migrate(context, handed_in)
     else:
         with _alembic_lock:
-            _run_command(context, _path(context), _command_name(context.config))
+            try:
+                _run_command(context, _path(context), _command_name(context.config))
+            except HermesStoreError as exc:
+                # Alembic prints this one without a traceback.
+                raise CommandError(f"{type(exc).__name__}: {exc}") from exc
 
 
 def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
@@ -128,6 +133,10 @@ class EnsureColumnOp(ops.MigrateOperation):
         self.table = table
         self.column = column
         self.definition = definition
+
+    def to_diff_tuple(self) -> tuple[str, str, str, str]:
+        """What `alembic check` says of it."""
+        return ("add_column", self.table, self.column, self.definition)
 
 
 @_additive.rewrites(ops.AddColumnOp)

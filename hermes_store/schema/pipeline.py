@@ -89,8 +89,7 @@ def _adopt_search(connection: "Connection") -> int:
         found = connection.sql("SELECT value FROM state_meta WHERE key = ?", (WRITER_KEY,))
         changed, note = adopt_index(connection, found[0][0] if found else None)
         connection.sql("DELETE FROM state_meta WHERE key = ?", (WRITER_KEY,))
-        if note is not None:
-            connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (WRITER_KEY, note))
+        connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (WRITER_KEY, note))
     has_trash = any(name.startswith("fts_v22_trash_") for name in present)
     known = connection.sql("SELECT 1 FROM state_meta WHERE key = ?", (STORAGE_VERSION_KEY,))
     if not known and not has_trash and not rebuild_pending(connection):

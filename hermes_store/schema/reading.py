@@ -14,15 +14,13 @@ if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
 
 
-def require_readable(connection: "Connection", name: str) -> None:
-    """Raise NotAStore unless the file holds transcripts that can be read."""
-    found = recognise(connection, name)
-    if not found.has_transcripts:
+def prepare_for_reading(connection: "Connection", name: str) -> None:
+    """Lay temporary views over tables that lack columns of the models, and empty ones for tables that are missing.
+
+    Raises NotAStore unless the file holds transcripts, SchemaTooOld where a column has no default.
+    """
+    if not recognise(connection, name).has_transcripts:
         raise NotAStore(f"{name} holds no sessions and messages; open it once for writing to make them")
-
-
-def show_missing_columns(connection: "Connection") -> None:
-    """Lay temporary views over tables that lack columns of the models, and empty ones for tables that are missing."""
     for table in Base.metadata.sorted_tables:
         live = {name.lower() for name in columns_of(connection, table.name)}
         missing = [column for column in table.columns if column.name.lower() not in live]

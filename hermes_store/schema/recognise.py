@@ -68,6 +68,13 @@ def refuse_unless_current_or_adoptable(found: Recognised, name: str) -> None:
             )
 
 
+def count_rows(connection: "Connection", found: Recognised) -> dict[str, int]:
+    """Number of rows of every ordinary table, search indexes and the revision's left out."""
+    tables = sorted(name for name in found.tables if not name.startswith("messages_fts") and name != "alembic_version")
+    quoted = {name: '"' + name.replace('"', '""') + '"' for name in tables}
+    return {name: int(connection.sql(f"SELECT count(*) FROM main.{quoted[name]}")[0][0]) for name in tables}
+
+
 def columns_of(connection: "Connection", table: str) -> dict[str, str]:
     """Name and declared type of every column of a table, as the file has them."""
     return {row[1]: row[2] for row in connection.sql("SELECT * FROM pragma_table_info(?)", (table,))}

@@ -15,9 +15,7 @@ from tests.support.drivers import Engine, installed
 def _created(driver: str, *bases: type[Base] | type[OnDemandBase]) -> dict[str, Table]:
     """The tables that `create_all` makes."""
     with scratch(driver) as raw:
-        made = create_engine(
-            "sqlite://", module=load_driver(driver).module, creator=lambda: raw, poolclass=StaticPool
-        )
+        made = create_engine("sqlite://", module=load_driver(driver).module, creator=lambda: raw, poolclass=StaticPool)
         for base in bases:
             base.metadata.create_all(made)
         return describe_all(raw)
@@ -114,5 +112,3 @@ def test_deleting_a_session_takes_its_usage_and_topic_bindings_along(store: Stor
         raw.sql("DELETE FROM sessions WHERE id = 'a'")
         assert raw.sql("SELECT count(*) FROM session_model_usage") == [(0,)]
         assert raw.sql("SELECT managed_mode FROM telegram_dm_topic_bindings") == []
-
-

@@ -1,0 +1,211 @@
+"""Alembic's own command line on stores: looking writes nothing, upgrading is the same as opening."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes_store import Store
+from tests.schema.inspecting import all_rows, change, check_file, describe_file, files_of, master, meta, opened, rows
+from tests.support.builders import build_v23
+from tests.support.drivers import Engine
+
+INI = Path(__file__).parents[2] / "alembic.ini"
+CLEAN = "No new upgrade operations detected."
+
+
+def alembic(*arguments: str | Path, db: Path | None = None, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run `alembic` with the repository's configuration from another folder."""
+    given = [] if db is None else ["-x", f"db={db}"]
+    return subprocess.run(
+        [sys.executable, "-m", "alembic", "-c", str(INI), *given, *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=cwd,
+        env={**os.environ, "PYTHONUTF8": "1"},
+    )
+
+
+def _without_sidecars(path: Path) -> dict[str, bytes]:
+    """A reader of a file in WAL mode may leave an empty log and its index behind."""
+    found = files_of(path)
+    assert found.pop(f"{path.name}-wal", b"") == b""
+    found.pop(f"{path.name}-shm", None)
+    found.pop(f"{path.name}.quarantine.lock", None)
+    return found
+
+
+@pytest.fixture(params=["fresh", "adopted"])
+def current(request: pytest.FixtureRequest, path: Path, engine: Engine) -> Path:
+    if request.param == "adopted":
+        build_v23(path, engine.driver, journal_mode=engine.journal_mode)
+    Store.open(path).close()
+    return path
+
+
+@pytest.fixture
+def settled(path: Path, any_engine: Engine) -> Path:
+    """An adopted file."""
+    build_v23(path, any_engine.driver, journal_mode=any_engine.journal_mode)
+    Store.open(path).close()
+    return path
+
+
+def test_check_finds_nothing_on_a_current_store_and_writes_nothing(current: Path, tmp_path: Path) -> None:
+    before = _without_sidecars(current)
+    done = alembic("check", db=current, cwd=tmp_path)
+    assert (done.returncode, CLEAN in done.stdout) == (0, True), done.stdout + done.stderr
+    assert _without_sidecars(current) == before
+
+
+def test_check_finds_nothing_on_a_store_in_use(settled: Path, tmp_path: Path) -> None:
+    with Store.open(settled) as store:
+        store.write(lambda unit: unit.create_session("new", "cli"))
+        done = alembic("check", db=settled, cwd=tmp_path)
+    assert (done.returncode, CLEAN in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_check_tells_what_a_file_lacks_and_leaves_it(path: Path, any_engine: Engine, tmp_path: Path) -> None:
+    Store.open(path).close()
+    change(path, any_engine.driver, "ALTER TABLE sessions DROP COLUMN last_read_at", "DROP INDEX idx_sessions_source")
+    before = _without_sidecars(path)
+    done = alembic("check", db=path, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "last_read_at" in done.stdout + (done.stdout + done.stderr)
+    assert "idx_sessions_source" in done.stdout + (done.stdout + done.stderr)
+    assert _without_sidecars(path) == before
+
+
+def test_check_proposes_nothing_for_what_it_does_not_know(path: Path, any_engine: Engine, tmp_path: Path) -> None:
+    build_v23(path, any_engine.driver)
+    Store.open(path).close()
+    change(
+        path,
+        any_engine.driver,
+        "CREATE TABLE gateway_heartbeats (backend_id TEXT PRIMARY KEY)",
+        "ALTER TABLE sessions ADD COLUMN hidden INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX idx_theirs ON sessions (hidden)",
+    )
+    done = alembic("check", db=path, cwd=tmp_path)
+    assert (done.returncode, CLEAN in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_current_says_the_revision_and_writes_nothing(settled: Path, tmp_path: Path) -> None:
+    before = _without_sidecars(settled)
+    done = alembic("current", db=settled, cwd=tmp_path)
+    assert (done.returncode, done.stdout.split()) == (0, ["0023", "(head)"]), done.stdout + done.stderr
+    assert _without_sidecars(settled) == before
+
+
+def test_current_says_nothing_of_a_file_that_has_no_revision(path: Path, any_engine: Engine, tmp_path: Path) -> None:
+    build_v23(path, any_engine.driver)
+    before = _without_sidecars(path)
+    done = alembic("current", db=path, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+    assert _without_sidecars(path) == before
+
+
+def test_history_lists_the_chain_without_a_database(tmp_path: Path) -> None:
+    done = alembic("history", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("0001 -> 0023 (head), ")
+    assert lines[-1].startswith("<base> -> 0001, ")
+
+
+def test_upgrade_of_a_missing_path_makes_a_fresh_store(path: Path, engine: Engine, tmp_path: Path) -> None:
+    done = alembic("upgrade", "head", db=path, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    other = path.with_name("other.db")
+    Store.open(other).close()
+    with opened(path, engine.driver) as raw, opened(other, engine.driver) as fresh:
+        assert master(raw) == master(fresh)
+        assert all_rows(raw) == all_rows(fresh)
+        assert rows(raw, "PRAGMA journal_mode") == rows(fresh, "PRAGMA journal_mode")
+    with Store.open(path) as store:
+        assert not store.report.changed
+
+
+def test_upgrade_adopts_a_file_as_opening_does(path: Path, engine: Engine, tmp_path: Path) -> None:
+    other = path.with_name("other.db")
+    for each in (path, other):
+        build_v23(each, engine.driver, journal_mode=engine.journal_mode)
+    done = alembic("upgrade", "head", db=path, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    Store.open(other).close()
+    assert describe_file(path, engine.driver) == describe_file(other, engine.driver)
+    with opened(path, engine.driver) as raw, opened(other, engine.driver) as adopted:
+        assert all_rows(raw) == all_rows(adopted)
+    check_file(path, engine.driver)
+
+
+def test_upgrade_of_a_current_store_changes_nothing(settled: Path, any_engine: Engine, tmp_path: Path) -> None:
+    with opened(settled, any_engine.driver) as raw:
+        before = master(raw), meta(raw)
+    assert alembic("upgrade", "head", db=settled, cwd=tmp_path).returncode == 0
+    with opened(settled, any_engine.driver) as raw:
+        assert (master(raw), meta(raw)) == before
+
+
+@pytest.mark.parametrize("target", ["base", "-1"])
+def test_downgrade_is_refused_with_its_reason(settled: Path, tmp_path: Path, target: str) -> None:
+    before = _without_sidecars(settled)
+    done = alembic("downgrade", target, db=settled, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "IrreversibleMigration" in (done.stdout + done.stderr)
+    assert "restore the file from a backup" in (done.stdout + done.stderr)
+    assert _without_sidecars(settled) == before
+
+
+@pytest.mark.parametrize("arguments", [("check",), ("upgrade", "head")])
+def test_a_database_must_be_named(tmp_path: Path, home: Path, arguments: tuple[str, ...]) -> None:
+    done = alembic(*arguments, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "name the database: alembic -x db=PATH" in done.stdout + (done.stdout + done.stderr)
+    assert list(home.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["check", "current"])
+def test_looking_never_makes_a_file(path: Path, tmp_path: Path, command: str) -> None:
+    done = alembic(command, db=path, cwd=tmp_path)
+    assert done.returncode != 0
+    assert f"there is no session store at {path}" in done.stdout + (done.stdout + done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content"),
+    [(("upgrade", "head"), b""), (("upgrade", "head"), b"no database\n" * 20), (("check",), b"\0" * 8192)],
+    ids=["empty", "text", "zeroed"],
+)
+def test_what_is_no_database_is_refused_and_unchanged(
+    path: Path, tmp_path: Path, arguments: tuple[str, ...], content: bytes
+) -> None:
+    path.write_bytes(content)
+    done = alembic(*arguments, db=path, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "not a database" in (done.stdout + done.stderr)
+    assert files_of(path) == {path.name: content}
+
+
+def test_upgrade_refuses_what_opening_refuses(path: Path, any_engine: Engine, tmp_path: Path) -> None:
+    build_v23(path, any_engine.driver, journal_mode=any_engine.journal_mode)
+    change(path, any_engine.driver, "UPDATE schema_version SET version = 12")
+    before = _without_sidecars(path)
+    done = alembic("upgrade", "head", db=path, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "SchemaTooOld" in (done.stdout + done.stderr)
+    assert _without_sidecars(path) == before
+
+
+@pytest.mark.parametrize("target", ["0001"])
+def test_upgrade_goes_all_the_way_or_not_at_all(path: Path, any_engine: Engine, tmp_path: Path, target: str) -> None:
+    done = alembic("upgrade", target, db=path, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "upgraded to head (0023) or not at all" in done.stdout + (done.stdout + done.stderr)
+    assert not path.exists()
