@@ -44,7 +44,7 @@ def ids_in(name: str) -> Select[Any]:
 
 def id_list(ids: Iterable[str]) -> str:
     """What `ids_in` is bound to."""
-    return json.dumps([scrub_if_text(each) for each in ids], ensure_ascii=False)
+    return json.dumps([scrub_if_text(each) for each in ids])
 
 
 def numbers_in(name: str) -> Select[Any]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from typing import Any
 
 from sqlalchemy import func, or_, select
 
@@ -45,7 +46,13 @@ def contexts_of(connection: Connection, hits: Collection[int]) -> dict[int, list
     }
     wanted = sorted({row for rows in around.values() for row in rows})
     texts = {
-        row_id: (role, plain_text(decode_content(content))[:CONTEXT_CHARACTERS])
+        row_id: (role, _text(content))
         for row_id, role, content in connection.rows(_TEXTS, {"message_ids": json.dumps(wanted)})
     }
     return {hit: [texts[row] for row in rows if row in texts] for hit, rows in around.items()}
+
+
+def _text(content: Any) -> str:
+    if type(content) is str and content[:1] != "\0":
+        return content[:CONTEXT_CHARACTERS]
+    return plain_text(decode_content(content))[:CONTEXT_CHARACTERS]

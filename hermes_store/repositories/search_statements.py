@@ -52,11 +52,8 @@ class SearchFilter:
 
     def values(self) -> dict[str, Any]:
         """What the parameters of the filter are bound to."""
-        return {
-            "sources": id_list(self.sources or ()),
-            "exclude_sources": id_list(self.exclude_sources),
-            "roles": id_list(self.roles),
-        }
+        lists = {"sources": self.sources, "exclude_sources": self.exclude_sources, "roles": self.roles}
+        return {name: id_list(each) for name, each in lists.items() if each is not None}
 
 
 def _conditions(wanted: SearchFilter) -> list[ColumnElement[bool]]:

@@ -133,6 +133,21 @@ class SessionFilter:
     archived_only: bool = False
     pinned_only: bool = False
 
+    def shape(self) -> "SessionFilter":
+        """The filter without its values: one compiled statement serves all of one shape."""
+        return SessionFilter(
+            source=None if self.source is None else "",
+            sources=("",) if self.sources else (),
+            exclude_sources=("",) if self.exclude_sources else (),
+            session_key=None if self.session_key is None else "",
+            cwd_prefix=None if self.cwd_prefix is None else "",
+            min_message_count=int(self.min_message_count > 0),
+            include_children=self.include_children,
+            include_archived=self.include_archived,
+            archived_only=self.archived_only,
+            pinned_only=self.pinned_only,
+        )
+
 
 class SessionRepository:
     """Sessions: creating, reading, ending, counting, removing their rows."""
@@ -194,16 +209,18 @@ class SessionRepository:
 
     def page(self, wanted: SessionFilter, *, limit: int, offset: int = 0) -> list[tuple[Any, ...]]:
         """Raw rows, newest start first; a negative limit gives all. Rule LIST-1."""
-        statement = _page_statement(wanted)
+        statement = _page_statement(wanted.shape())
         values: dict[str, Any] = {
             "limit": limit,
             "offset": max(offset, 0),
             "source": wanted.source,
-            "sources": id_list(wanted.sources),
-            "exclude_sources": id_list(wanted.exclude_sources),
             "session_key": wanted.session_key,
             "min_message_count": wanted.min_message_count,
         }
+        if wanted.sources:
+            values["sources"] = id_list(wanted.sources)
+        if wanted.exclude_sources:
+            values["exclude_sources"] = id_list(wanted.exclude_sources)
         if wanted.cwd_prefix is not None:
             folder = wanted.cwd_prefix.rstrip("/\\") or wanted.cwd_prefix
             values["cwd"] = folder
