@@ -112,8 +112,10 @@ def _lines(repos: Repositories, pairs: Sequence[tuple[tuple[Any, ...], tuple[Any
 
 def last_activity(row: tuple[Any, ...], newest_message: float | None) -> float:
     """The later of the heartbeat and the newest message; the start where there is neither. Rule LIST-3."""
-    known = [moment for moment in (row[_HEARTBEAT], newest_message) if moment is not None]
-    return max(known) if known else float(row[_STARTED])
+    heartbeat: float | None = row[_HEARTBEAT]
+    if newest_message is None:
+        return float(row[_STARTED]) if heartbeat is None else heartbeat
+    return newest_message if heartbeat is None or heartbeat < newest_message else heartbeat
 
 
 def is_unread(last_read_at: float | None, last_active: float) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, Select, Update, bindparam, delete, func, insert, null, or_, select, update
 
@@ -133,20 +133,35 @@ class SessionFilter:
     archived_only: bool = False
     pinned_only: bool = False
 
-    def shape(self) -> "SessionFilter":
+    def shape(self) -> "_Shape":
         """The filter without its values: one compiled statement serves all of one shape."""
-        return SessionFilter(
-            source=None if self.source is None else "",
-            sources=("",) if self.sources else (),
-            exclude_sources=("",) if self.exclude_sources else (),
-            session_key=None if self.session_key is None else "",
-            cwd_prefix=None if self.cwd_prefix is None else "",
-            min_message_count=int(self.min_message_count > 0),
-            include_children=self.include_children,
-            include_archived=self.include_archived,
-            archived_only=self.archived_only,
-            pinned_only=self.pinned_only,
+        return _Shape(
+            self.source is not None,
+            bool(self.sources),
+            bool(self.exclude_sources),
+            self.session_key is not None,
+            self.cwd_prefix is not None,
+            self.min_message_count > 0,
+            self.include_children,
+            self.include_archived,
+            self.archived_only,
+            self.pinned_only,
         )
+
+
+class _Shape(NamedTuple):
+    """Which conditions a listing has."""
+
+    source: bool
+    sources: bool
+    exclude_sources: bool
+    session_key: bool
+    cwd_prefix: bool
+    min_message_count: bool
+    include_children: bool
+    include_archived: bool
+    archived_only: bool
+    pinned_only: bool
 
 
 class SessionRepository:
@@ -276,17 +291,17 @@ class SessionRepository:
 
 
 @cache
-def _page_statement(shape: SessionFilter) -> Statement:
+def _page_statement(shape: _Shape) -> Statement:
     query: Select[Any] = _ALL_COLUMNS
-    if shape.source is not None:
+    if shape.source:
         query = query.where(_c.source == bindparam("source"))
     elif shape.sources:
         query = query.where(_c.source.in_(ids_in("sources")))
     if shape.exclude_sources:
         query = query.where(_c.source.not_in(ids_in("exclude_sources")))
-    if shape.session_key is not None:
+    if shape.session_key:
         query = query.where(_c.session_key == bindparam("session_key"))
-    if shape.cwd_prefix is not None:
+    if shape.cwd_prefix:
         query = query.where(
             or_(
                 _c.cwd == bindparam("cwd"),
@@ -294,7 +309,7 @@ def _page_statement(shape: SessionFilter) -> Statement:
                 _c.cwd.like(bindparam("below_backslash"), escape="\\"),
             )
         )
-    if shape.min_message_count > 0:
+    if shape.min_message_count:
         # A broken counter never hides a session.
         query = query.where(or_(_c.message_count.is_(None), _c.message_count >= bindparam("min_message_count")))
     if shape.archived_only:
