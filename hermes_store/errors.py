@@ -210,11 +210,14 @@ class WrongProcess(HermesStoreError, RuntimeError):
 
 
 class NestedUnit(HermesStoreError, RuntimeError):
-    """A unit of work is open on this thread already; pass it along instead of opening another."""
+    """This thread has a unit of work, or a reader on the same connection, open already; finish it, or pass it along."""
 
 
 class UnitLost(HermesStoreError, RuntimeError):
     """SQLite ended the transaction under this unit of work; nothing of it was kept."""
+
+    reason: HermesStoreError | None = None
+    """The error that made SQLite end it, if it is known."""
 
 
 class UnitEnded(HermesStoreError, RuntimeError):

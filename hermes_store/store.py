@@ -24,7 +24,9 @@ from hermes_store.database.health import (
     require_lock,
     require_writable,
 )
-from hermes_store.errors import SessionNotFound
+from hermes_store.database.lease import Lease
+from hermes_store.database.writer import Wait
+from hermes_store.errors import SessionNotFound, StoreLocked
 from hermes_store.home import default_store_path, is_default_store
 from hermes_store.operations.append import NewMessage, add_message, append_message, clear_messages, guard_transcript
 from hermes_store.operations.delete import SECONDS_PER_DAY, delete_conversation, remove, select_expired
@@ -45,7 +47,7 @@ T = TypeVar("T")
 
 
 class Reader(Repositories):
-    """The repositories on one snapshot of the committed data."""
+    """The repositories on one snapshot of the committed data, until the end of its block."""
 
 
 class Unit(Repositories):
@@ -60,12 +62,13 @@ class Unit(Repositories):
     def orm(self) -> "OrmSession":
         """An ORM session on this unit's connection; it is flushed before the unit commits.
 
-        Its own commit and rollback end a savepoint, never the unit.
+        Its own commit and rollback end a savepoint, never the unit: a rollback undoes everything of the unit since the
+        session was first used, or last committed or rolled back.
         """
         if self._orm is None:
-            from sqlalchemy.orm import Session as OrmSession
+            from hermes_store.database.orm import UnitSession
 
-            self._orm = OrmSession(bind=self.connection.sa, join_transaction_mode="create_savepoint")
+            self._orm = UnitSession(self.connection)
         return self._orm
 
     def create_session(self, session_id: str, source: str, **fields: Any) -> str:
@@ -122,6 +125,8 @@ class Unit(Repositories):
 
     def finish(self) -> None:
         """Send what the ORM session holds back; the doors call this before COMMIT."""
+        if self.connection.refusal is not None:
+            raise self.connection.refusal
         if self._orm is not None:
             self._orm.commit()
 
@@ -173,7 +178,7 @@ class Store:
         if state is FileState.DATABASE:
             require_writable(target)
             return cls._open_file(target, driver, chosen, clock, new_file=False, quarantined=None)
-        if state is FileState.DIRECTORY or (state is FileState.MISSING and not create):
+        if state in (FileState.DIRECTORY, FileState.SPECIAL) or (state is FileState.MISSING and not create):
             refuse(target, state)
         return cls._open_first(target, driver, chosen, clock)
 
@@ -204,6 +209,17 @@ class Store:
 
     @classmethod
     def _open_file(
+        cls, target: Path, driver: Driver, settings: Settings, clock: Clock, *, new_file: bool, quarantined: str | None
+    ) -> "Store":
+        wait = Wait(clock, settings.patience, settings.guard_patience)
+        while True:
+            try:
+                return cls._try_file(target, driver, settings, clock, new_file=new_file, quarantined=quarantined)
+            except StoreLocked as exc:
+                wait.pause_or_raise(exc)
+
+    @classmethod
+    def _try_file(
         cls, target: Path, driver: Driver, settings: Settings, clock: Clock, *, new_file: bool, quarantined: str | None
     ) -> "Store":
         database = Database.open_writable(target, driver=driver, settings=settings, clock=clock, new_file=new_file)
@@ -266,7 +282,11 @@ class Store:
     def reader(self) -> Iterator[Reader]:
         """Repositories on one snapshot; in WAL mode it never waits for writers. Rules READ-1 to READ-3."""
         with self._database.read() as connection:
-            yield Reader(connection)
+            lease = Lease(connection)
+            try:
+                yield Reader(lease)
+            finally:
+                lease.end()
 
     # -- writing --------------------------------------------------------------------------------------------
 
@@ -279,12 +299,9 @@ class Store:
         """
 
         def body(connection: Connection) -> T:
-            unit = Unit(connection, self._clock)
-            try:
+            with self._unit(connection) as unit:
                 result = fn(unit)
                 unit.finish()
-            finally:
-                unit.abandon()
             return result
 
         return self._database.writer.run(body, patience=self._patience(patience))
@@ -306,13 +323,9 @@ class Store:
                 guard_transcript(repos, session_id, self._clock.now(), lock_holder)
 
         door = self._database.writer.transaction(patience=self._patience(patience), guard=guard if guarded else None)
-        with door as connection:
-            unit = Unit(connection, self._clock)
-            try:
-                yield unit
-                unit.finish()
-            finally:
-                unit.abandon()
+        with door as connection, self._unit(connection) as unit:
+            yield unit
+            unit.finish()
 
     def append(
         self,
@@ -334,6 +347,16 @@ class Store:
             return append_message(Repositories(connection), session_id, message, self._clock.now(), lock_holder)
 
         return self._database.writer.run(body, patience=self._settings.transcript_patience)
+
+    @contextmanager
+    def _unit(self, connection: Connection) -> Iterator[Unit]:
+        lease = Lease(connection)
+        unit = Unit(lease, self._clock)
+        try:
+            yield unit
+        finally:
+            unit.abandon()
+            lease.end()
 
     def _patience(self, given: float | None) -> float:
         return self._settings.patience if given is None else given

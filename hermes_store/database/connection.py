@@ -12,6 +12,7 @@ from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
 from hermes_store.errors import HermesStoreError, InvalidValue, UnitLost
+from hermes_store.home import canonical
 from hermes_store.settings import Settings
 from hermes_store.text import fold, scrub_if_text
 
@@ -47,7 +48,9 @@ def connect(
     if target == IN_MEMORY:
         connection: DriverConnection = chosen.module.connect(target, **options)
         return connection
-    file = Path(path)
+    # Absolute: the library would take a relative path that begins with "file:" for a URI.
+    file = Path(path).absolute()
+    target = str(file)
     with registry.opening(file, chosen.name):
         if read_only:
             target, options["uri"] = _read_only_uri(file), True
@@ -55,7 +58,7 @@ def connect(
             connection = chosen.module.connect(target, factory=_tracked_class(chosen), **options)
         except chosen.module.Error as exc:
             raise translate(exc) from exc
-        connection.tracked_path = file  # type: ignore[attr-defined]
+        connection.tracked_path = Path(canonical(file))  # type: ignore[attr-defined]
         connection.process_id = os.getpid()  # type: ignore[attr-defined]
     return connection
 
@@ -68,7 +71,7 @@ def _driver_for(target: str) -> str | None:
 
 def _read_only_uri(path: Path) -> str:
     # Quoted, or a '#' or '?' in the path would silently open another, empty database.
-    return f"file:{quote(str(path.absolute()))}?mode=ro"
+    return f"file:{quote(str(path))}?mode=ro"
 
 
 @functools.cache
@@ -142,7 +145,7 @@ class Connection:
             found = cursor.fetchone()
             cursor.close()
         except self._error as exc:
-            raise self.failure(exc) from exc
+            raise self.failure(exc)  # noqa: B904 - it names its cause
         return found
 
     def scalar(self, statement: Statement, values: _Values = _NO_VALUES) -> Any:
@@ -164,13 +167,13 @@ class Connection:
         except self._error as exc:
             # Half-read, it would keep its table locked.
             cursor.close()
-            raise self.failure(exc) from exc
+            raise self.failure(exc)  # noqa: B904 - it names its cause
 
     def _execute(self, sql: str, arguments: tuple[Any, ...]) -> "DriverCursor":
         try:
             return self.raw.execute(sql, arguments)
         except self._error as exc:
-            raise self.failure(exc) from exc
+            raise self.failure(exc)  # noqa: B904 - it names its cause
         except UnicodeEncodeError:
             # Lone surrogates: SQLite holds UTF-8, and no text is worth an error.
             return self._execute(sql, tuple(scrub_if_text(each) for each in arguments))
@@ -214,23 +217,28 @@ class Connection:
         )
 
         def on_error(context: "ExceptionContext") -> None:
-            original = context.original_exception
-            if isinstance(original, self._error):
-                raise self.failure(original) from original
+            if isinstance(context.original_exception, self._error):
+                raise self.failure(context.original_exception)
+
+        def before(*_: object) -> None:
+            if self.refusal is not None:
+                raise self.refusal
 
         event.listen(engine, "handle_error", on_error)
+        event.listen(engine, "before_cursor_execute", before)
         self._engine = engine
         return engine.connect()
 
     # -- state ----------------------------------------------------------------------------------------------
 
     def failure(self, error: BaseException) -> Exception:
-        """Our error for one of the driver; notices when SQLite has ended the unit."""
+        """Our error for one of the driver, its cause set; notices when SQLite has ended the unit."""
         translated = translate(error)
+        translated.__cause__ = error
         if self.in_unit and not self.raw.in_transaction:
             self.refusal = UnitLost
             lost = UnitLost(f"SQLite ended the transaction under this unit: {translated}")
-            lost.__cause__ = translated
+            lost.__cause__ = lost.reason = translated
             return lost
         return translated
 

@@ -16,7 +16,7 @@ from hermes_store.database.journal import (
 )
 from hermes_store.database.readers import ReaderPool
 from hermes_store.database.writer import Writer
-from hermes_store.errors import ReadOnlyStore, StoreClosed
+from hermes_store.errors import ReadOnlyStore, StoreClosed, WrongProcess
 from hermes_store.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ class Database:
         self.journal_mode = ""
         self.read_only = False
         self._closed = False
+        self._process = clock.process_id()
         self._settings = settings
         self._writer: Writer | None = None
         self._readers: ReaderPool | None = None
@@ -101,6 +102,8 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection on one snapshot of the committed data, until the body ends. Rules READ-1 to READ-3."""
+        if self._process != self.clock.process_id():
+            raise WrongProcess
         if self._closed:
             raise StoreClosed
         writer = self._writer

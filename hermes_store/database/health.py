@@ -32,6 +32,7 @@ class FileState(Enum):
     DATABASE = "database"
     ZEROED = "zeroed"
     OTHER = "other"
+    SPECIAL = "special"  # a pipe, a socket, a device
     DIRECTORY = "directory"
 
 
@@ -57,7 +58,7 @@ def _inspect(path: Path) -> FileState:
     if stat.S_ISDIR(status.st_mode):
         return FileState.DIRECTORY
     if not stat.S_ISREG(status.st_mode):
-        return FileState.OTHER
+        return FileState.SPECIAL
     if status.st_size == 0:
         return FileState.EMPTY
     with registry.offline_file(path) as stream:
@@ -79,6 +80,8 @@ def refuse(path: Path, state: FileState) -> None:
         )
     if state is FileState.ZEROED:
         raise NotADatabase(f"{path} is not a database: it begins with zero bytes; restore it from a backup")
+    if state is FileState.SPECIAL:
+        raise NotADatabase(f"{path} is not a database: it is no ordinary file; name a state.db")
     if state is FileState.OTHER:
         raise NotADatabase(f"{path} is not a database; name a state.db")
 
@@ -91,10 +94,10 @@ def require_writable(path: Path) -> None:
     folder = path.parent
     if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise NotWritable(f"the directory {folder} is not writable; run: chmod u+rwx '{folder}'")
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", "-journal"):
         file = path.with_name(path.name + suffix)
         if file.is_file() and not os.access(file, os.R_OK | os.W_OK):
-            note = "; do not delete it, it holds committed data" if suffix == "-wal" else ""
+            note = "; do not delete it, it holds committed data" if suffix in ("-wal", "-journal") else ""
             raise NotWritable(f"the file {file} is not writable; run: chmod u+rw '{file}'{note}")
 
 
@@ -160,7 +163,7 @@ def quarantine(path: Path, state: FileState, clock: Clock) -> Path:
         target = path.with_name(f"{stem}-{attempt}.bak")
     size = path.stat().st_size
     path.rename(target)
-    for suffix in ("-wal", "-shm"):
+    for suffix in ("-wal", "-shm", "-journal"):
         sidecar = path.with_name(path.name + suffix)
         if sidecar.exists():
             sidecar.rename(target.with_name(target.name + suffix))

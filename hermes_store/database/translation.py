@@ -18,6 +18,7 @@ from hermes_store.errors import (
     DriverInterfaceFailure,
     DriverMisuse,
     ForeignKeyFailed,
+    HermesStoreError,
     IndexDamaged,
     NotADatabase,
     OpenFailed,
@@ -53,6 +54,9 @@ _BY_TEXT: Final[tuple[tuple[re.Pattern[str], _Translated], ...]] = (
     (re.compile(r"readonly database|read-only"), ReadOnlyStore),
     (re.compile(r"disk i/o error"), DiskFailure),
     (re.compile(r"unable to open database"), OpenFailed),
+)
+
+_CONSTRAINTS: Final[tuple[tuple[re.Pattern[str], _Translated], ...]] = (
     (re.compile(r"foreign key constraint failed"), ForeignKeyFailed),
     (re.compile(r"unique constraint failed"), UniqueFailed),
 )
@@ -67,10 +71,10 @@ _BY_NAME: Final[dict[str, _Translated]] = {
 }
 
 
-def translate(error: BaseException) -> Exception:
+def translate(error: BaseException) -> HermesStoreError:
     """The error of this library that stands for an error of a driver; its text is kept.
 
-    The caller raises it `from` the original. Result code attributes are carried over.
+    Result code attributes are carried over.
     """
     text = str(error)
     code = getattr(error, "sqlite_errorcode", None)
@@ -82,6 +86,12 @@ def translate(error: BaseException) -> Exception:
 
 
 def _classify(error: BaseException, text: str, code: object) -> _Translated:
+    name = type(error).__name__
+    if name == "IntegrityError":
+        # A trigger may say anything in its own words.
+        return next((kind for pattern, kind in _CONSTRAINTS if pattern.search(text)), ConstraintFailed)
+    if text.startswith("no such "):
+        return _BY_NAME.get(name, DatabaseFailure)
     if isinstance(code, int):
         if code == _CORRUPT_VTAB:
             return IndexDamaged
@@ -92,4 +102,4 @@ def _classify(error: BaseException, text: str, code: object) -> _Translated:
     for pattern, kind in _BY_TEXT:
         if pattern.search(text):
             return kind
-    return _BY_NAME.get(type(error).__name__, DatabaseFailure)
+    return _BY_NAME.get(name, DatabaseFailure)

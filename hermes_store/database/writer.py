@@ -15,7 +15,6 @@ from hermes_store.clock import Clock
 from hermes_store.database.connection import Connection
 from hermes_store.errors import (
     DriverFailure,
-    HermesStoreError,
     NestedUnit,
     SessionCompressionInProgressError,
     StoreClosed,
@@ -60,7 +59,7 @@ class Writer:
         within its own shorter budget. Raises StoreLocked at the end of the patience, NestedUnit, and whatever the body
         raises, after everything was rolled back. Rules WRITE-1 to WRITE-4.
         """
-        wait = _Wait(self._clock, patience, self._guard_patience)
+        wait = Wait(self._clock, patience, self._guard_patience)
         while True:
             self._take()
             try:
@@ -80,7 +79,7 @@ class Writer:
         `guard` is called right after BEGIN; while it says that a session is being compressed, the door waits.
         Rules WRITE-1, WRITE-3 and WRITE-5.
         """
-        wait = _Wait(self._clock, patience, self._guard_patience)
+        wait = Wait(self._clock, patience, self._guard_patience)
         while not self._enter(wait, guard):
             pass
         try:
@@ -93,7 +92,7 @@ class Writer:
         finally:
             self._leave()
 
-    def _enter(self, wait: "_Wait", guard: Callable[[Connection], None] | None) -> bool:
+    def _enter(self, wait: "Wait", guard: Callable[[Connection], None] | None) -> bool:
         """Take the connection and begin; False after a pause, when another try is due."""
         self._take()
         entered = False
@@ -156,7 +155,7 @@ class Writer:
 
     # -- one attempt ----------------------------------------------------------------------------------------
 
-    def _attempt(self, body: Callable[[Connection], T], wait: "_Wait") -> T:
+    def _attempt(self, body: Callable[[Connection], T], wait: "Wait") -> T:
         connection = self.connection
         try:
             self._begin()
@@ -165,8 +164,8 @@ class Writer:
         except UnitLost as lost:
             self._roll_back()
             # The body may run again, or the caller wants SQLite's reason: here it is the cause that counts.
-            if isinstance(lost.__cause__, HermesStoreError):
-                raise lost.__cause__ from lost.__cause__.__cause__
+            if lost.reason is not None:
+                raise lost.reason  # noqa: B904 - it names its own cause
             raise
         except BaseException:
             self._roll_back()
@@ -178,8 +177,10 @@ class Writer:
         self.connection.sql("BEGIN IMMEDIATE")
         self.connection.in_unit = True
 
-    def _commit(self, wait: "_Wait") -> None:
+    def _commit(self, wait: "Wait") -> None:
         connection = self.connection
+        if self._process != self._clock.process_id():
+            raise WrongProcess
         if connection.refusal is not None or not connection.raw.in_transaction:
             raise UnitLost
         while True:
@@ -194,6 +195,8 @@ class Writer:
 
     def _roll_back(self) -> None:
         connection = self.connection
+        if self._process != self._clock.process_id():
+            return  # a forked child came out of its copy of the body; the transaction is its parent's
         connection.in_unit = False
         connection.refusal = None
         if connection.raw.in_transaction:
@@ -227,7 +230,7 @@ class Writer:
             self.connection.close()
 
 
-class _Wait:
+class Wait:
     """How long one call has waited, and how long it still may."""
 
     def __init__(self, clock: Clock, patience: float, guard_patience: float) -> None:

@@ -1,0 +1,35 @@
+"""A handle belongs to the process that opened it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.process.processes import assert_sound, children, rows
+from tests.support.drivers import Engine
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+
+def test_a_forked_child_opens_its_own_handle(engine: Engine, path: Path, tmp_path: Path) -> None:
+    with children(1, tmp_path) as (child,):
+        answers = child.ask("fork", path=str(path))
+    for way in ("write", "append", "transaction", "read", "read only"):
+        assert answers[way].get("error", ["nothing"])[0] == "WrongProcess", way
+        assert "open the store again after a fork" in answers[way]["text"]
+    assert answers["own"] == {"result": 1}
+    assert answers["parent"] == {"result": 1}
+    found = rows(path, engine, "SELECT content FROM messages ORDER BY id")
+    assert found == [("child, own handle",), ("parent",)]
+    assert_sound(path, engine)
+
+
+@pytest.mark.parametrize(("way", "raised"), [("exception", "SystemExit"), ("as if all were well", "WrongProcess")])
+def test_a_child_that_leaves_the_unit_of_its_parent_harms_nothing(
+    way: str, raised: str, engine: Engine, path: Path, tmp_path: Path
+) -> None:
+    """Neither its ROLLBACK nor its COMMIT may reach the file: the transaction is the parent's."""
+    with children(1, tmp_path) as (child,):
+        assert child.ask("fork_inside_a_unit", path=str(path), way=way) == raised
+    assert rows(path, engine, "SELECT content FROM messages ORDER BY id") == [("first",), ("second",)]
+    assert_sound(path, engine)
