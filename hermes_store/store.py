@@ -278,15 +278,12 @@ class Store:
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def reader(self) -> Iterator[Reader]:
-        """Repositories on one snapshot; in WAL mode it never waits for writers. Rules READ-1 to READ-3."""
-        with self._database.read() as connection:
-            lease = Lease(connection)
-            try:
-                yield Reader(lease)
-            finally:
-                lease.end()
+    def reader(self) -> "Reading":
+        """Repositories on one snapshot, for a `with` block; in WAL mode it never waits for writers.
+
+        Rules READ-1 to READ-3.
+        """
+        return Reading(self._database)
 
     # -- writing --------------------------------------------------------------------------------------------
 
@@ -377,6 +374,25 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path}{' (read only)' if self.read_only else ''}>"
+
+
+class Reading:
+    """The `with` block of a reader."""
+
+    __slots__ = ("_lease", "_snapshot")
+
+    def __init__(self, database: Database) -> None:
+        self._snapshot = database.read()
+
+    def __enter__(self) -> Reader:
+        self._lease = Lease(self._snapshot.__enter__())
+        return Reader(self._lease)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lease.end()
+        self._snapshot.__exit__(kind, error, traceback)
 
 
 def _bring_current(database: Database, name: str, patience: float) -> OpenReport:

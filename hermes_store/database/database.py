@@ -1,9 +1,9 @@
 """One database file: its writer, its readers, and how both are opened and closed."""
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 
 from hermes_store.clock import Clock
 from hermes_store.database.connection import IN_MEMORY, READER_TIMEOUT, WRITER_TIMEOUT, Connection, connect
@@ -99,45 +99,50 @@ class Database:
                 raise
         return connection
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """A connection on one snapshot of the committed data, until the body ends. Rules READ-1 to READ-3."""
+    def read(self) -> "Snapshot":
+        """A connection on one snapshot of the committed data, for a `with` block. Rules READ-1 to READ-3."""
+        return Snapshot(self)
+
+    def begin_read(self) -> tuple[Connection, Callable[[Connection], None]]:
+        """A connection whose snapshot has begun, and what gives it back."""
         if self._process != self.clock.process_id():
             raise WrongProcess
         if self._closed:
             raise StoreClosed
         writer = self._writer
-        if writer is not None:
-            writer.check_open()
         pooled = self._readers.acquire() if self._readers is not None else None
         if pooled is not None:
-            assert self._readers is not None  # noqa: S101 - pooled came from it
-            try:
-                with _snapshot(pooled):
-                    yield pooled
-            finally:
-                self._readers.release(pooled)
-        elif writer is None:
+            return _begun(pooled, self._return_pooled)
+        if writer is None:
             # All readers of a read-only handle are in use: one more, closed afterwards.
-            extra = self._open_reader()
-            try:
-                with _snapshot(extra):
-                    yield extra
-            finally:
-                extra.close()
-        elif writer.held_by_this_thread:
+            return _begun(self._open_reader(), _end_and_close)
+        if writer.held_by_this_thread:
             # Inside a unit of this very thread the shared connection shows that unit's own view.
-            yield writer.connection
-        else:
-            with writer.exclusive() as shared:
-                if self.journal_mode != "wal":
-                    shared.sql(f"PRAGMA busy_timeout={DELETE_MODE_READ_TIMEOUT}")
-                try:
-                    with _snapshot(shared):
-                        yield shared
-                finally:
-                    if self.journal_mode != "wal":
-                        shared.sql(f"PRAGMA busy_timeout={int(WRITER_TIMEOUT * 1000)}")
+            return writer.connection, _leave_alone
+        shared = writer.take()
+        try:
+            if self.journal_mode != "wal":
+                shared.sql(f"PRAGMA busy_timeout={DELETE_MODE_READ_TIMEOUT}")
+            shared.sql("BEGIN")
+        except BaseException:
+            writer.give_back()
+            raise
+        return shared, self._return_shared
+
+    def _return_pooled(self, connection: Connection) -> None:
+        assert self._readers is not None  # noqa: S101 - the connection came from there
+        try:
+            _end(connection)
+        finally:
+            self._readers.release(connection)
+
+    def _return_shared(self, connection: Connection) -> None:
+        try:
+            _end(connection)
+            if self.journal_mode != "wal":
+                connection.sql(f"PRAGMA busy_timeout={int(WRITER_TIMEOUT * 1000)}")
+        finally:
+            self.writer.give_back()
 
     def close(self) -> None:
         """Close readers, then checkpoint and close the writer; a second call does nothing."""
@@ -148,11 +153,46 @@ class Database:
             self._writer.close()
 
 
-@contextmanager
-def _snapshot(connection: Connection) -> Iterator[None]:
-    connection.sql("BEGIN")
+class Snapshot:
+    """The `with` block of one read. A class and not a generator, because every read goes through it."""
+
+    __slots__ = ("_connection", "_database", "_give_back")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Connection:
+        self._connection, self._give_back = self._database.begin_read()
+        return self._connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._give_back(self._connection)
+
+
+def _begun(
+    connection: Connection, give_back: Callable[[Connection], None]
+) -> tuple[Connection, Callable[[Connection], None]]:
     try:
-        yield
+        connection.sql("BEGIN")
+    except BaseException:
+        give_back(connection)
+        raise
+    return connection, give_back
+
+
+def _end(connection: Connection) -> None:
+    if connection.raw.in_transaction:
+        connection.sql("ROLLBACK")
+
+
+def _end_and_close(connection: Connection) -> None:
+    try:
+        _end(connection)
     finally:
-        if connection.raw.in_transaction:
-            connection.sql("ROLLBACK")
+        connection.close()
+
+
+def _leave_alone(connection: Connection) -> None:
+    """The connection is in the middle of a unit."""

@@ -61,13 +61,13 @@ class Writer:
         """
         wait = Wait(self._clock, patience, self._guard_patience)
         while True:
-            self._take()
+            self.take()
             try:
                 return self._attempt(body, wait)
             except (StoreLocked, SessionCompressionInProgressError) as exc:
                 reason = exc
             finally:
-                self._give_back()
+                self.give_back()
             wait.pause_or_raise(reason)
 
     @contextmanager
@@ -94,7 +94,7 @@ class Writer:
 
     def _enter(self, wait: "Wait", guard: Callable[[Connection], None] | None) -> bool:
         """Take the connection and begin; False after a pause, when another try is due."""
-        self._take()
+        self.take()
         entered = False
         try:
             self._begin()
@@ -114,13 +114,14 @@ class Writer:
     @contextmanager
     def exclusive(self) -> Iterator[Connection]:
         """The connection for this thread alone, without a transaction."""
-        self._take()
+        connection = self.take()
         try:
-            yield self.connection
+            yield connection
         finally:
-            self._give_back()
+            self.give_back()
 
-    def _take(self) -> None:
+    def take(self) -> Connection:
+        """The connection for this thread alone, until `give_back`."""
         self.check_open()
         me = threading.get_ident()
         if self._owner == me:
@@ -129,17 +130,19 @@ class Writer:
         self._owner = me
         self.connection.refusal = None
         if self._closed:
-            self._give_back()
+            self.give_back()
             raise StoreClosed
+        return self.connection
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
+        """Let the next thread have the connection."""
         self.connection.refusal = UnitEnded
         self._owner = None
         self._lock.release()
 
     def _leave(self) -> None:
         self.connection.in_unit = False
-        self._give_back()
+        self.give_back()
 
     @property
     def held_by_this_thread(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, case, func, not_, null, or_, select
 
@@ -40,27 +40,39 @@ class SearchFilter:
         if self.sort not in SORT_ORDERS:
             raise InvalidValue(f"the order {self.sort!r} is not known; it can be 'newest', 'oldest' or None")
 
-    def shape(self) -> "SearchFilter":
+    def shape(self) -> "FilterShape":
         """The filter without its values: one compiled statement serves all of one shape."""
-        return SearchFilter(
-            sources=None if self.sources is None else (),
-            exclude_sources=("",) if self.exclude_sources else (),
-            roles=("",) if self.roles else (),
-            include_inactive=self.include_inactive,
-            sort=self.sort,
+        return FilterShape(
+            self.sources is not None, bool(self.exclude_sources), bool(self.roles), self.include_inactive, self.sort
         )
 
     def values(self) -> dict[str, Any]:
         """What the parameters of the filter are bound to."""
-        lists = {"sources": self.sources, "exclude_sources": self.exclude_sources, "roles": self.roles}
-        return {name: id_list(each) for name, each in lists.items() if each is not None}
+        given = {}
+        if self.sources is not None:
+            given["sources"] = id_list(self.sources)
+        if self.exclude_sources:
+            given["exclude_sources"] = id_list(self.exclude_sources)
+        if self.roles:
+            given["roles"] = id_list(self.roles)
+        return given
 
 
-def _conditions(wanted: SearchFilter) -> list[ColumnElement[bool]]:
+class FilterShape(NamedTuple):
+    """Which conditions, and which order, a search has."""
+
+    sources: bool
+    exclude_sources: bool
+    roles: bool
+    include_inactive: bool
+    sort: str | None
+
+
+def _conditions(wanted: FilterShape) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if not wanted.include_inactive:
         conditions.append(or_(_m.active == constant(1), _m.compacted == constant(1)))
-    if wanted.sources is not None:
+    if wanted.sources:
         conditions.append(_s.source.in_(ids_in("sources")))
     if wanted.exclude_sources:
         conditions.append(_s.source.not_in(ids_in("exclude_sources")))
@@ -77,11 +89,11 @@ def _paged(query: Select[Any]) -> Statement:
 
 
 @cache
-def ranked(index: Index, shape: SearchFilter) -> Statement:
+def ranked(index: Index, shape: FilterShape) -> Statement:
     """Ids of the rows that an index finds, under all filters, in the order that was asked for."""
     source = source_of(index)
     query = select(_m.id).select_from(source).join(MESSAGES, _m.id == source.c.rowid)
-    if shape.sources is not None or shape.exclude_sources:
+    if shape.sources or shape.exclude_sources:
         query = query.join(SESSIONS, _s.id == _m.session_id)
     # By id, not by time: clocks go back, and what was stored later is newer.
     orders: dict[str | None, tuple[ColumnElement[Any], ...]] = {
@@ -159,7 +171,7 @@ def _spelled(term: Term) -> list[tuple[str, str]]:
 
 
 @lru_cache(maxsize=128)
-def _scanned(groups: _ScanShape, shape: SearchFilter) -> Statement:
+def _scanned(groups: _ScanShape, shape: FilterShape) -> Statement:
     numbers = iter(range(10_000))
     condition = or_(*(and_(*(_holds(term, numbers) for term in group)) for group in groups))
     query = (
