@@ -27,6 +27,7 @@ from hermes_store.database.health import (
 from hermes_store.database.lease import Lease
 from hermes_store.database.writer import Wait
 from hermes_store.errors import SessionNotFound, StoreLocked
+from hermes_store.fts.cure import cure_indexes
 from hermes_store.home import default_store_path, is_default_store
 from hermes_store.operations.append import NewMessage, add_message, append_message, clear_messages, guard_transcript
 from hermes_store.operations.delete import SECONDS_PER_DAY, delete_conversation, remove, select_expired
@@ -169,6 +170,9 @@ class Store:
         """
         chosen = settings if settings is not None else Settings.from_environment()
         target = default_store_path() if path is None else Path(path)
+        if str(target) != IN_MEMORY:
+            # Once and for all: the process may change its folder.
+            target = target.absolute()
         driver = choose_driver(chosen.driver)
         if read_only:
             return cls._open_read_only(target, driver, chosen, clock)
@@ -222,7 +226,9 @@ class Store:
     def _try_file(
         cls, target: Path, driver: Driver, settings: Settings, clock: Clock, *, new_file: bool, quarantined: str | None
     ) -> "Store":
-        database = Database.open_writable(target, driver=driver, settings=settings, clock=clock, new_file=new_file)
+        database = Database.open_writable(
+            target, driver=driver, settings=settings, clock=clock, new_file=new_file, cure=cure_indexes
+        )
         try:
             report = _bring_current(database, str(target), settings.patience)
         except BaseException:

@@ -436,9 +436,9 @@ class SessionDB:
 
     def close(self) -> None:
         """Close the handle; a second call does nothing."""
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from hermes_store.database import registry
 from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
-from hermes_store.errors import HermesStoreError, InvalidValue, UnitLost
+from hermes_store.errors import HermesStoreError, InvalidValue, UnitLost, WrongProcess
 from hermes_store.home import canonical
 from hermes_store.settings import Settings
 from hermes_store.text import fold, scrub_if_text
@@ -71,7 +72,7 @@ def _driver_for(target: str) -> str | None:
 
 def _read_only_uri(path: Path) -> str:
     # Quoted, or a '#' or '?' in the path would silently open another, empty database.
-    return f"file:{quote(str(path))}?mode=ro"
+    return f"file:{quote(os.fsencode(path))}?mode=ro"
 
 
 @functools.cache
@@ -101,6 +102,19 @@ def _fold_value(value: Any) -> Any:
     return fold(value) if isinstance(value, str) else value
 
 
+_alive: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+
+
+def _refuse_inherited() -> None:
+    """In a forked child: the connections belong to the parent."""
+    for connection in _alive:
+        connection.refusal = WrongProcess
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_refuse_inherited)
+
+
 class Connection:
     """A driver connection with our errors, our statements, and SQLAlchemy on demand.
 
@@ -108,7 +122,7 @@ class Connection:
     nothing more is executed and every call raises UnitLost.
     """
 
-    __slots__ = ("_engine", "_error", "_sa", "driver", "in_unit", "raw", "refusal")
+    __slots__ = ("__weakref__", "_engine", "_error", "_sa", "driver", "in_unit", "raw", "refusal")
 
     def __init__(self, raw: "DriverConnection", driver: Driver) -> None:
         self.raw = raw
@@ -117,6 +131,7 @@ class Connection:
         # Set while statements must not run: after a lost unit, and on a writer's connection outside its doors.
         self.refusal: type[HermesStoreError] | None = None
         self._error = driver.module.Error
+        _alive.add(self)
         # SQLite folds ASCII letters only.
         raw.create_function(FOLD_FUNCTION, 1, _fold_value, deterministic=True)
         self._engine: sqlalchemy.Engine | None = None

@@ -16,7 +16,7 @@ from hermes_store.database.journal import (
 )
 from hermes_store.database.readers import ReaderPool
 from hermes_store.database.writer import Writer
-from hermes_store.errors import ReadOnlyStore, StoreClosed, WrongProcess
+from hermes_store.errors import NotWritable, ReadOnlyStore, StoreClosed, WrongProcess
 from hermes_store.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -43,9 +43,19 @@ class Database:
 
     @classmethod
     def open_writable(
-        cls, path: Path, *, driver: Driver, settings: Settings, clock: Clock, new_file: bool
+        cls,
+        path: Path,
+        *,
+        driver: Driver,
+        settings: Settings,
+        clock: Clock,
+        new_file: bool,
+        cure: Callable[[Connection], bool] | None = None,
     ) -> "Database":
-        """Connect for writing and settle the journal mode. Raises OpenFailed, StoreLocked, CorruptStore."""
+        """Connect for writing and settle the journal mode. Raises OpenFailed, StoreLocked, CorruptStore.
+
+        `cure` is asked, in a unit of its own, to mend a damage that made a unit fail; True lets the unit run again.
+        """
         self = cls(path, driver, settings, clock)
         connection = Connection(connect(path, driver=driver, timeout=WRITER_TIMEOUT), driver)
         try:
@@ -54,7 +64,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._writer = Writer(connection, clock, guard_patience=settings.guard_patience)
+        self._writer = Writer(connection, clock, guard_patience=settings.guard_patience, cure=cure)
         if self.journal_mode == "wal" and str(path) != IN_MEMORY:
             self._readers = ReaderPool(self._open_reader, settings.reader_limit)
         return self
@@ -77,8 +87,14 @@ class Database:
         self.read_only = True
         self._prepare_reader = prepare_reader
         self._readers = ReaderPool(self._open_reader, settings.reader_limit)
-        with self.read() as connection:
-            self.journal_mode = probe_journal_mode(connection)
+        try:
+            with self.read() as connection:
+                self.journal_mode = probe_journal_mode(connection)
+        except ReadOnlyStore as exc:
+            raise NotWritable(
+                f"{path} cannot be read without writing: a writer has crashed and left a journal beside it, or its "
+                f"folder is not writable; open it once for writing, in a place that can be written"
+            ) from exc
         return self
 
     @property
@@ -134,7 +150,7 @@ class Database:
         try:
             _end(connection)
         finally:
-            self._readers.release(connection)
+            self._readers.release(connection, sound=not connection.raw.in_transaction)
 
     def _return_shared(self, connection: Connection) -> None:
         try:
@@ -146,6 +162,10 @@ class Database:
 
     def close(self) -> None:
         """Close readers, then checkpoint and close the writer; a second call does nothing."""
+        if self._writer is not None:
+            self._writer.refuse_nested()
+        if self._process != self.clock.process_id():
+            return  # an inherited handle is its parent's to close
         self._closed = True
         if self._readers is not None:
             self._readers.close()

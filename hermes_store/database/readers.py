@@ -32,10 +32,10 @@ class ReaderPool:
                 self._alive -= 1
             raise
 
-    def release(self, connection: Connection) -> None:
-        """Take a connection back; after close() it is closed instead."""
+    def release(self, connection: Connection, *, sound: bool = True) -> None:
+        """Take a connection back; after close(), and where it is not `sound`, it is closed instead."""
         with self._lock:
-            if not self._closed:
+            if sound and not self._closed:
                 self._idle.append(connection)
                 return
             self._alive -= 1

@@ -14,6 +14,7 @@ from typing import TypeVar
 from hermes_store.clock import Clock
 from hermes_store.database.connection import Connection
 from hermes_store.errors import (
+    CorruptStore,
     DriverFailure,
     NestedUnit,
     SessionCompressionInProgressError,
@@ -39,12 +40,20 @@ T = TypeVar("T")
 class Writer:
     """The one writing connection of a store, shared by its threads."""
 
-    def __init__(self, connection: Connection, clock: Clock, *, guard_patience: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock,
+        *,
+        guard_patience: float,
+        cure: Callable[[Connection], bool] | None = None,
+    ) -> None:
         self.connection = connection
         self._clock = clock
         self._guard_patience = guard_patience
-        self._lock = threading.Lock()
-        self._owner: int | None = None
+        # Re-entrant only for its knowledge of the owner: after an interrupt anywhere, whoever holds it can tell.
+        self._lock = threading.RLock()
+        self._cure = cure
         self._process = clock.process_id()
         connection.refusal = UnitEnded
         self._commits = 0
@@ -60,15 +69,32 @@ class Writer:
         raises, after everything was rolled back. Rules WRITE-1 to WRITE-4.
         """
         wait = Wait(self._clock, patience, self._guard_patience)
+        cured = False
+        self.refuse_nested()
         while True:
-            self.take()
             try:
+                self.take(wait)
                 return self._attempt(body, wait)
             except (StoreLocked, SessionCompressionInProgressError) as exc:
                 reason = exc
+            except CorruptStore:
+                if cured or not self._cured(wait):
+                    raise
+                cured = True
+                continue
             finally:
                 self.give_back()
             wait.pause_or_raise(reason)
+
+    def _cured(self, wait: "Wait") -> bool:
+        """Try to cure what made a body fail; True if the body is worth another try."""
+        if self._cure is None:
+            return False
+        try:
+            return self._attempt(self._cure, wait)
+        except (CorruptStore, StoreLocked) as exc:
+            log.warning("a damaged index could not be cured: %s", exc)
+            return False
 
     @contextmanager
     def transaction(
@@ -80,6 +106,7 @@ class Writer:
         Rules WRITE-1, WRITE-3 and WRITE-5.
         """
         wait = Wait(self._clock, patience, self._guard_patience)
+        self.refuse_nested()
         while not self._enter(wait, guard):
             pass
         try:
@@ -94,9 +121,9 @@ class Writer:
 
     def _enter(self, wait: "Wait", guard: Callable[[Connection], None] | None) -> bool:
         """Take the connection and begin; False after a pause, when another try is due."""
-        self.take()
         entered = False
         try:
+            self.take(wait)
             self._begin()
             if guard is not None:
                 guard(self.connection)
@@ -104,7 +131,7 @@ class Writer:
         except (StoreLocked, SessionCompressionInProgressError) as exc:
             reason = exc
         finally:
-            if not entered:
+            if not entered and self.held_by_this_thread:
                 self._roll_back()
                 self._leave()
         if not entered:
@@ -114,31 +141,36 @@ class Writer:
     @contextmanager
     def exclusive(self) -> Iterator[Connection]:
         """The connection for this thread alone, without a transaction."""
-        connection = self.take()
+        self.refuse_nested()
         try:
-            yield connection
+            yield self.take()
         finally:
             self.give_back()
 
-    def take(self) -> Connection:
-        """The connection for this thread alone, until `give_back`."""
-        self.check_open()
-        me = threading.get_ident()
-        if self._owner == me:
+    def refuse_nested(self) -> None:
+        """Raise NestedUnit where this thread has the connection already."""
+        if self.held_by_this_thread:
             raise NestedUnit
-        self._lock.acquire()
-        self._owner = me
+
+    def take(self, wait: "Wait | None" = None) -> Connection:
+        """The connection for this thread alone, until `give_back`. Raises StoreLocked when the patience ends."""
+        self.check_open()
+        if wait is None:
+            self._lock.acquire()
+        elif not self._lock.acquire(timeout=wait.remaining()):
+            raise StoreLocked("database is locked: another thread of this process is writing")
         self.connection.refusal = None
         if self._closed:
-            self.give_back()
             raise StoreClosed
         return self.connection
 
     def give_back(self) -> None:
-        """Let the next thread have the connection."""
-        self.connection.refusal = UnitEnded
-        self._owner = None
-        self._lock.release()
+        """Let the next thread have the connection; nothing where this thread has not got it."""
+        if self.held_by_this_thread:
+            try:
+                self.connection.refusal = UnitEnded
+            finally:
+                self._lock.release()
 
     def _leave(self) -> None:
         self.connection.in_unit = False
@@ -147,7 +179,7 @@ class Writer:
     @property
     def held_by_this_thread(self) -> bool:
         """True inside a unit of the calling thread."""
-        return self._owner == threading.get_ident()
+        return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]  # noqa: SLF001 - as Condition does
 
     def check_open(self) -> None:
         """Raise WrongProcess in a forked child, StoreClosed after close()."""
@@ -225,8 +257,8 @@ class Writer:
 
     def close(self) -> None:
         """Checkpoint and close; a second call does nothing."""
-        if self._closed:
-            return
+        if self._closed or self._process != self._clock.process_id():
+            return  # an inherited handle is its parent's to close
         with self.exclusive():
             self.checkpoint()
             self._closed = True
@@ -242,6 +274,10 @@ class Wait:
         self._guard_patience = guard_patience
         self._started = clock.monotonic()
         self._guarded_since: float | None = None
+
+    def remaining(self) -> float:
+        """Seconds that are left, at least a moment: the first try is always made."""
+        return max(0.001, self._started + self._patience - self._clock.monotonic())
 
     def pause_or_raise(self, reason: StoreLocked | SessionCompressionInProgressError) -> None:
         """Sleep a random while, never past the deadline; at the deadline raise what the caller gets to see."""

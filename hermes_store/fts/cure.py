@@ -1,0 +1,37 @@
+"""Mending an index that made a write fail (rule FTS-7)."""
+
+from typing import TYPE_CHECKING
+
+from hermes_store.errors import CorruptStore
+from hermes_store.fts.indexes import INDEXES, REBUILD_LIMIT, layout_is_current, objects
+from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+
+
+def cure_indexes(connection: "Connection") -> bool:
+    """Bring indexes back in step with the messages; True if anything was changed, so that a write may succeed now.
+
+    First the rows that another SQLite library indexed in its own way, which cost little; then, up to 20,000 messages, a
+    rebuild of every index that differs from the messages. Raises CorruptStore where the damage is not in an index.
+    """
+    present = objects(connection)
+    if not layout_is_current(present):
+        return False
+    changed = False
+    if "messages_fts_trigram" in present and connection.driver.has_trigram:
+        rows, note = adopt_index(connection, None)
+        connection.sql("DELETE FROM state_meta WHERE key = ?", (WRITER_KEY,))
+        connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (WRITER_KEY, note))
+        changed = rows > 0
+    if connection.sql("SELECT count(*) FROM messages")[0][0] > REBUILD_LIMIT:
+        return changed
+    for index in INDEXES:
+        if index.name in present:
+            try:
+                index.check(connection)
+            except CorruptStore:
+                index.rebuild(connection)
+                changed = True
+    return changed
