@@ -14,9 +14,9 @@ from hermes_store.database.database import Database
 from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.health import (
     FileState,
-    being_made,
-    create_private,
+    creating,
     first_open_lock,
+    half_made,
     inspect_file,
     make_folder,
     quarantine,
@@ -191,7 +191,7 @@ class Store:
         """Create the file, or deal with one that is no database, alone among all processes."""
         own = is_default_store(target)
         state = inspect_file(target)
-        if not own and state is not FileState.MISSING and not (state is FileState.EMPTY and being_made(target)):
+        if not own and state is not FileState.MISSING and not (state is FileState.EMPTY and half_made(target)):
             refuse(target, state)
         make_folder(target.parent)
         require_writable(target)
@@ -199,17 +199,18 @@ class Store:
             # Somebody else may have made the file meanwhile.
             state = inspect_file(target)
             quarantined = None
+            if state is FileState.EMPTY and half_made(target):
+                state = FileState.MISSING
             if state in (FileState.EMPTY, FileState.ZEROED, FileState.OTHER):
                 if not own:
                     refuse(target, state)
                 require_lock(held, target)
                 quarantined = str(quarantine(target, state, clock))
                 state = FileState.MISSING
-            if state is FileState.MISSING:
-                create_private(target)
-            return cls._open_file(
-                target, driver, settings, clock, new_file=state is FileState.MISSING, quarantined=quarantined
-            )
+            if state is not FileState.MISSING:
+                return cls._open_file(target, driver, settings, clock, new_file=False, quarantined=None)
+            with creating(target):
+                return cls._open_file(target, driver, settings, clock, new_file=True, quarantined=quarantined)
 
     @classmethod
     def _open_file(

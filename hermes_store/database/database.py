@@ -119,8 +119,8 @@ class Database:
         """A connection on one snapshot of the committed data, for a `with` block. Rules READ-1 to READ-3."""
         return Snapshot(self)
 
-    def begin_read(self) -> tuple[Connection, Callable[[Connection], None]]:
-        """A connection whose snapshot has begun, and what gives it back."""
+    def begin_read(self, holder: object) -> tuple[Connection, Callable[[Connection], None]]:
+        """A connection whose snapshot has begun, and what gives it back; `holder` lives as long as the read does."""
         if self._process != self.clock.process_id():
             raise WrongProcess
         if self._closed:
@@ -135,8 +135,8 @@ class Database:
         if writer.held_by_this_thread:
             # Inside a unit of this very thread the shared connection shows that unit's own view.
             return writer.connection, _leave_alone
-        shared = writer.take()
         try:
+            shared = writer.take(holder=holder)
             if self.journal_mode != "wal":
                 shared.sql(f"PRAGMA busy_timeout={DELETE_MODE_READ_TIMEOUT}")
             shared.sql("BEGIN")
@@ -176,13 +176,13 @@ class Database:
 class Snapshot:
     """The `with` block of one read. A class and not a generator, because every read goes through it."""
 
-    __slots__ = ("_connection", "_database", "_give_back")
+    __slots__ = ("__weakref__", "_connection", "_database", "_give_back")
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def __enter__(self) -> Connection:
-        self._connection, self._give_back = self._database.begin_read()
+        self._connection, self._give_back = self._database.begin_read(self)
         return self._connection
 
     def __exit__(

@@ -12,6 +12,7 @@ from pathlib import Path
 from hermes_store.clock import Clock
 from hermes_store.database import registry
 from hermes_store.errors import NotADatabase, NotWritable, OpenFailed, StoreLocked, StoreMissing
+from hermes_store.home import canonical
 
 if os.name == "posix":
     import fcntl
@@ -109,9 +110,13 @@ def make_folder(folder: Path) -> None:
         raise OpenFailed(f"unable to open database file: the folder {folder} cannot be made: {exc.strerror}") from exc
 
 
-def being_made(path: Path) -> bool:
-    """True if another process may be creating this file right now: it takes the lock before it makes the file."""
-    return _lock_path(path).exists()
+def half_made(path: Path) -> bool:
+    """True if an empty file is one whose creation has not ended yet, or was killed."""
+    return _mark_path(path).exists()
+
+
+def _mark_path(path: Path) -> Path:
+    return path.with_name(path.name + ".creating")
 
 
 def _lock_path(path: Path) -> Path:
@@ -171,10 +176,26 @@ def quarantine(path: Path, state: FileState, clock: Clock) -> Path:
     return target
 
 
-def create_private(path: Path) -> None:
-    """Create the file with mode 0600, before SQLite would with the mask of the process."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+@contextlib.contextmanager
+def creating(path: Path) -> Iterator[None]:
+    """Make an empty file with mode 0600, before SQLite would with the mask of the process, for the body to fill.
+
+    A mark beside it tells an empty file that is being made from one that has lost its content. If the body fails, an
+    empty file is removed again.
+    """
+    target = Path(canonical(path))
+    mark = _mark_path(path)
+    mark.touch(mode=0o600)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        yield
+    except BaseException:
+        if not registry.has_live_connection(path) and target.stat().st_size == 0:
+            target.unlink()
+        raise
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def require_lock(held: bool, path: Path) -> None:  # noqa: FBT001 - the answer of first_open_lock

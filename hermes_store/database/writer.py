@@ -7,6 +7,7 @@ retried as well, because in DELETE mode a reader makes it busy.
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -56,6 +57,8 @@ class Writer:
         self._cure = cure
         self._process = clock.process_id()
         connection.refusal = UnitEnded
+        self._busy = False  # whether whoever holds the lock is in the middle of something
+        self._holder: weakref.ref[object] | None = None
         self._commits = 0
         self._closed = False
 
@@ -83,6 +86,7 @@ class Writer:
                 cured = True
                 continue
             finally:
+                self._busy = False
                 self.give_back()
             wait.pause_or_raise(reason)
 
@@ -117,6 +121,7 @@ class Writer:
             self._roll_back()
             raise
         finally:
+            self._busy = False
             self._leave()
 
     def _enter(self, wait: "Wait", guard: Callable[[Connection], None] | None) -> bool:
@@ -131,7 +136,7 @@ class Writer:
         except (StoreLocked, SessionCompressionInProgressError) as exc:
             reason = exc
         finally:
-            if not entered and self.held_by_this_thread:
+            if not entered and self._owns_lock:
                 self._roll_back()
                 self._leave()
         if not entered:
@@ -145,6 +150,7 @@ class Writer:
         try:
             yield self.take()
         finally:
+            self._busy = False
             self.give_back()
 
     def refuse_nested(self) -> None:
@@ -152,13 +158,21 @@ class Writer:
         if self.held_by_this_thread:
             raise NestedUnit
 
-    def take(self, wait: "Wait | None" = None) -> Connection:
-        """The connection for this thread alone, until `give_back`. Raises StoreLocked when the patience ends."""
+    def take(self, wait: "Wait | None" = None, holder: object = None) -> Connection:
+        """The connection for this thread alone, until `give_back`, or until nobody has the `holder` any more.
+
+        Raises StoreLocked when the patience ends.
+        """
         self.check_open()
-        if wait is None:
+        if self._owns_lock:
+            # An interrupt kept the last unit of this thread from giving it back.
+            self._roll_back()
+        elif wait is None:
             self._lock.acquire()
         elif not self._lock.acquire(timeout=wait.remaining()):
             raise StoreLocked("database is locked: another thread of this process is writing")
+        self._holder = None if holder is None else weakref.ref(holder)
+        self._busy = True
         self.connection.refusal = None
         if self._closed:
             raise StoreClosed
@@ -166,7 +180,8 @@ class Writer:
 
     def give_back(self) -> None:
         """Let the next thread have the connection; nothing where this thread has not got it."""
-        if self.held_by_this_thread:
+        if self._owns_lock:
+            self._busy = False
             try:
                 self.connection.refusal = UnitEnded
             finally:
@@ -177,9 +192,14 @@ class Writer:
         self.give_back()
 
     @property
-    def held_by_this_thread(self) -> bool:
-        """True inside a unit of the calling thread."""
+    def _owns_lock(self) -> bool:
         return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]  # noqa: SLF001 - as Condition does
+
+    @property
+    def held_by_this_thread(self) -> bool:
+        """True inside a unit, or a reader on this connection, of the calling thread."""
+        holder = self._holder
+        return self._owns_lock and self._busy and (holder is None or holder() is not None)
 
     def check_open(self) -> None:
         """Raise WrongProcess in a forked child, StoreClosed after close()."""
