@@ -133,12 +133,17 @@ def ranked(index: str) -> str:
     """
 
 
+_BY_HAND = """substr(m.content, 1, 1) = char(0) OR length(coalesce(m.content, '')) > 20000
+            OR length(coalesce(m.tool_calls, '')) > 20000"""
+
+
 @cache
 def dress(index: str) -> str:
     """What is shown of these hits; the content only where it is structured."""
     return f"""
-        SELECT m.id, m.session_id, m.role, snippet({index}, -1, '>>>', '<<<', '...', 40), {_OF_HIT},
-            CASE WHEN substr(m.content, 1, 1) = char(0) THEN m.content END, m.tool_calls
+        SELECT m.id, m.session_id, m.role,
+            CASE WHEN NOT ({_BY_HAND}) THEN snippet({index}, -1, '>>>', '<<<', '...', 40) END, {_OF_HIT},
+            CASE WHEN {_BY_HAND} THEN coalesce(m.content, '') END, m.tool_calls
         FROM {index} JOIN messages AS m ON m.id = {index}.rowid JOIN sessions AS s ON s.id = m.session_id
         WHERE {index} MATCH ? AND ({index}.rowid + 0) IN (SELECT value FROM json_each(?))
     """

@@ -1,8 +1,6 @@
 """`hermes-store demo`: the whole way once, on a conversation that comes with the package."""
 
-import io
 import json
-import sys
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hermes_store.cli.options import Options, pass_options
-from hermes_store.cli.output import print_json
+from hermes_store.cli.output import DataConsole, print_json
 from hermes_store.compat import SessionDB
 from hermes_store.home import reset_hermes_home_override, set_hermes_home_override
 from hermes_store.portability.export import json_line
@@ -34,10 +32,7 @@ def load_conversations() -> list[dict[str, Any]]:
 @pass_options
 def demo(options: Options) -> None:
     """Load a conversation into a store in a temporary home, list, search, show and export it."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Chinese text is data, whatever the locale says.
-        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    console = Console(quiet=options.json, highlight=False)
+    console = DataConsole(quiet=options.json, highlight=False)
     with tempfile.TemporaryDirectory(prefix="hermes-store-demo-") as folder:
         token = set_hermes_home_override(folder)
         try:

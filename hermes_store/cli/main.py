@@ -1,5 +1,6 @@
 """The command `hermes-store`. Exit codes: 0 ok, 1 failed, 2 usage, 3 something has to be done first (rule CLI-1)."""
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from hermes_store.home import default_store_path
 @click.option(
     "--db",
     "path",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     metavar="PATH",
     help="The store to work on. Default: state.db of the profile in force.",
 )
@@ -34,6 +35,10 @@ def cli(context: click.Context, path: Path | None, as_json: bool) -> None:  # no
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code. Errors of ours are one sentence on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Stored text is UTF-8, whatever the locale says.
+            stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         cli.main(args=arguments, prog_name="hermes-store", standalone_mode=False)
     except click.exceptions.Exit as exc:
@@ -52,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except OSError as exc:
-        talk(f"error: {clean(exc.filename or '')}: {clean(exc.strerror)}")
+        talk(f"error: {clean(exc.filename or 'output')}: {clean(exc.strerror)}")
         return EXIT_FAILED
     return EXIT_OK
 

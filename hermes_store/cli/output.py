@@ -1,6 +1,5 @@
 """What the commands print: data on stdout, talk on stderr."""
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hermes_store.errors import HermesStoreError
+from hermes_store.portability.export import json_text
+
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_ACTION = 0, 1, 2, 3
 
 _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(13, 32), 127, *range(0x80, 0xA0)), 0xFFFD)
@@ -20,10 +22,22 @@ class OutputClosed(Exception):
     """The reader of stdout has seen enough."""
 
 
+class OutputMissing(HermesStoreError):
+    """There is no stdout to write to."""
+
+
 def talk(text: str) -> None:
     """Say one thing to a person, on stderr, in one line."""
     line = " ".join(clean(text).split("\n"))
     Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+
+
+class DataConsole(Console):
+    """A console on stdout whose reader may stop reading."""
+
+    def on_broken_pipe(self) -> None:
+        """As for every other output."""
+        raise OutputClosed
 
 
 def clean(text: object) -> str:
@@ -33,6 +47,8 @@ def clean(text: object) -> str:
 
 def write_line(text: str) -> None:
     """One line of data, in UTF-8 whatever the locale says."""
+    if sys.stdout is None:
+        raise OutputMissing
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
@@ -42,19 +58,19 @@ def write_line(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    write_line(json.dumps(value, ensure_ascii=False, default=str))
+    write_line(json_text(value))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table. On a terminal it is cut to the width; elsewhere every value is whole, one row a line."""
     cleaned = [[clean(value).replace("\n", " ").replace("\r", " ") for value in row] for row in rows]
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns:
             table.add_column(column, overflow="ellipsis", no_wrap=True)
         for row in cleaned:
             table.add_row(*(Text(value) for value in row))
-        Console(highlight=False).print(table)
+        DataConsole(highlight=False).print(table)
         return
     lines = [list(columns), *cleaned]
     widths = [max(cell_len(line[position]) for line in lines) for position in range(len(columns))]

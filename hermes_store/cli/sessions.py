@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -16,6 +16,7 @@ from hermes_store.conversation.content import plain_text
 from hermes_store.errors import InvalidValue
 from hermes_store.home import canonical
 from hermes_store.operations.listing import list_sessions
+from hermes_store.operations.titles import refuse_title
 from hermes_store.portability.export import export_one, export_sessions, json_line
 from hermes_store.repositories.records import MessageRecord, SessionSummary
 from hermes_store.repositories.search import SearchFilter
@@ -149,9 +150,11 @@ def search(
 @pass_options
 def rename(options: Options, session_id: str, title: str) -> None:
     """Give a session a title, or take it away with an empty one; ID may be the beginning of one."""
+    # Looked up before anything is opened for writing: what is refused changes nothing.
+    with options.open() as store, store.reader() as reader:
+        resolved = reader.sessions.resolve(session_id)
+        refuse_title(reader, resolved, title)
     with options.open(read_only=False) as store:
-        with store.reader() as reader:
-            resolved = reader.sessions.resolve(session_id)
         store.write(lambda unit: unit.set_title(resolved, title))
         with store.reader() as reader:
             stored = reader.titles.find(resolved)
@@ -209,16 +212,26 @@ def _to_file(target: Path, lines: Iterator[tuple[str, int]], store_path: Path) -
             raise InvalidValue(f"{target} is the store itself; name another file")
     if target.exists() and target.samefile(store_path):
         raise InvalidValue(f"{target} is the store itself; name another file")
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-    sessions_written = messages = 0
+    if target.exists() and not target.is_file():
+        # A pipe or a device is written to, not replaced.
+        with target.open("w", encoding="utf-8", newline="\n") as stream:
+            return _write_all(stream, lines)
+    final = Path(canonical(target))
+    draft = final.with_name(f".{final.name}.{os.getpid()}.part")
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as stream:
-            for line, count in lines:
-                stream.write(line + "\n")
-                sessions_written += 1
-                messages += count
-        draft.replace(target)
+            counted = _write_all(stream, lines)
+        draft.replace(final)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+    return counted
+
+
+def _write_all(stream: IO[str], lines: Iterator[tuple[str, int]]) -> tuple[int, int]:
+    sessions_written = messages = 0
+    for line, count in lines:
+        stream.write(line + "\n")
+        sessions_written += 1
+        messages += count
     return sessions_written, messages

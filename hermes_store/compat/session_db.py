@@ -252,7 +252,7 @@ class SessionDB:
         source_filter: Iterable[str] | None = None,
         exclude_sources: Iterable[str] | None = None,
         role_filter: Iterable[str] | None = None,
-        limit: int = 20,
+        limit: int | None = 20,
         offset: int = 0,
         sort: str | None = None,
         include_inactive: bool = False,  # noqa: FBT001, FBT002
@@ -288,7 +288,7 @@ class SessionDB:
         sources: Iterable[str] | None = None,
         exclude_sources: Iterable[str] | None = None,
         cwd_prefix: str | None = None,
-        limit: int = 20,
+        limit: int | None = 20,
         offset: int = 0,
         include_children: bool = False,  # noqa: FBT001, FBT002
         min_message_count: int = 0,

@@ -15,7 +15,7 @@ def session_values(session_id: str, source: str | None, fields: Mapping[str, Any
 
     Raises InvalidValue for an id that is None or holds a NUL, TypeError for what JSON cannot hold.
     """
-    if session_id is None or (isinstance(session_id, str) and "\0" in session_id):
+    if not isinstance(session_id, (str, int)) or "\0" in str(session_id):
         raise InvalidValue(f"{session_id!r} cannot be the id of a session")
     values: dict[str, Any] = {name: scrub_if_text(fields.get(name)) for name in ("user_id", *BACKFILLED)}
     config = fields.get("model_config")

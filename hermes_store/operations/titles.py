@@ -12,15 +12,25 @@ def set_title(repos: Repositories, session_id: str, title: object) -> bool:
     A title moves along when the holder is an earlier segment of the same compressed conversation. Raises
     DuplicateTitle, with its owner, when any other session holds it; InvalidValue above 100 characters.
     """
-    cleaned = sanitize_title(title)
     session_id = scrub_if_text(session_id)
-    if cleaned is not None:
-        owner = repos.titles.owner(cleaned)
-        if owner is not None and owner != session_id:
-            if owner not in repos.lineage.continued_from(session_id):
-                raise DuplicateTitle(cleaned, owner)
-            repos.titles.set(owner, None)
+    cleaned, holder = refuse_title(repos, session_id, title)
+    if holder is not None:
+        repos.titles.set(holder, None)
     return repos.titles.set(session_id, cleaned)
+
+
+def refuse_title(repos: Repositories, session_id: str, title: object) -> tuple[str | None, str | None]:
+    """The title as it would be stored, and the earlier segment that would give it up, if any.
+
+    Raises what `set_title` raises; nothing is changed.
+    """
+    cleaned = sanitize_title(title)
+    owner = None if cleaned is None else repos.titles.owner(cleaned)
+    if cleaned is None or owner is None or owner == session_id:
+        return cleaned, None
+    if owner not in repos.lineage.continued_from(session_id):
+        raise DuplicateTitle(cleaned, owner)
+    return cleaned, owner
 
 
 def resolve_title(repos: Repositories, title: str) -> str | None:

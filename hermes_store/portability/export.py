@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,14 +48,32 @@ def _messages(repos: Repositories, session_id: str) -> list[dict[str, Any]]:
 def json_line(exported: dict[str, Any]) -> str:
     """One line of JSONL without its end; readable characters, or escapes where UTF-8 cannot hold them. Rule EXPORT-2.
 
-    Bytes become an object with the key `$base64`.
+    Bytes become an object with the key `$base64`, NaN and infinity their names.
     """
-    line = json.dumps(exported, ensure_ascii=False, default=_encode_bytes)
+    return json_text(exported)
+
+
+def json_text(value: Any) -> str:
+    """JSON that every reader takes: numbers that JSON has not (NaN, infinity) are written as their names."""
+    try:
+        line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_encode_bytes)
+    except ValueError:
+        return json_text(_without_odd_numbers(value))
     try:
         line.encode()
     except UnicodeEncodeError:
-        return json.dumps(exported, default=_encode_bytes)
+        return json.dumps(value, allow_nan=False, default=_encode_bytes)
     return line
+
+
+def _without_odd_numbers(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _without_odd_numbers(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_odd_numbers(each) for each in value]
+    return value
 
 
 def _encode_bytes(value: object) -> dict[str, str]:

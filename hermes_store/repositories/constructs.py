@@ -44,7 +44,8 @@ def ids_in(name: str) -> Select[Any]:
 
 def id_list(ids: Iterable[str]) -> str:
     """What `ids_in` is bound to."""
-    return json.dumps([scrub_if_text(each) for each in ids])
+    # An id that is no text is nobody's, but must not keep the others from being found.
+    return json.dumps([scrub_if_text(each) for each in ids], default=repr)
 
 
 def numbers_in(name: str) -> Select[Any]:

@@ -36,11 +36,11 @@ class SearchRepository:
         query: str,
         wanted: SearchFilter = SearchFilter(),  # noqa: B008 - immutable
         *,
-        limit: int = 20,
+        limit: int | None = 20,
         offset: int = 0,
         with_context: bool = True,
     ) -> list[SearchHit]:
-        """The hits of a query, best first; a negative limit gives all. Rules SEARCH-1 to SEARCH-8.
+        """The hits of a query, best first; None or a negative limit gives all. Rules SEARCH-1 to SEARCH-8.
 
         Raises EmptyQuery when the text holds nothing to look for, InvalidValue when it is no text.
         """
@@ -52,7 +52,7 @@ class SearchRepository:
         query: str,
         wanted: SearchFilter = SearchFilter(),  # noqa: B008 - immutable
         *,
-        limit: int = 20,
+        limit: int | None = 20,
         offset: int = 0,
         with_context: bool = True,
     ) -> list[HitRow]:
@@ -62,7 +62,7 @@ class SearchRepository:
         chosen = self.plan(query, wanted)
         if chosen.is_empty:
             raise EmptyQuery(f"the query {query!r} holds nothing to look for; give a word or a phrase")
-        page = {"limit": limit, "offset": max(offset, 0)}
+        page = {"limit": -1 if limit is None else limit, "offset": max(offset, 0)}
         index = _INDEX_OF_ROUTE.get(chosen.route)
         if index is None:
             values = {**scan_values(chosen), **wanted.values(), **page}
@@ -110,7 +110,7 @@ class SearchRepository:
             if index is None:
                 snippet = excerpt(best_text(readable_texts(content, tool_name, tool_calls), needles), needles)
             elif content is not None:
-                # Structured content: what an index quotes of it is JSON.
+                # Structured content, or a very long text.
                 text = best_text(readable_texts(content, tool_name, tool_calls), needles)
                 snippet = marked_excerpt(text, needles, MARK_BEGIN, MARK_END)
             context = contexts.get(row_id, ())

@@ -17,6 +17,9 @@ from hermes_store.models.tables import MESSAGES, SESSIONS
 from hermes_store.repositories.constructs import constant, id_list, ids_in, numbers_in
 from hermes_store.text import fold, is_folded_by_ascii
 
+QUOTED_BY_INDEX = 20_000
+"""Characters of a text up to which an index makes the snippet."""
+
 SORT_ORDERS = (None, "newest", "oldest")
 
 _m, _s = MESSAGES.c, SESSIONS.c
@@ -127,10 +130,16 @@ def dressed(index: Index | None) -> Statement:
         of_page = _m.id.in_(numbers_in("message_ids"))
         return Statement(select(*columns).join_from(MESSAGES, SESSIONS, _s.id == _m.session_id).where(of_page))
     source = source_of(index)
-    structured = func.substr(_m.content, constant(1), constant(1)) == func.char(constant(0))
-    content = case((structured, _m.content), else_=null())
+    # What an index quotes of structured content is JSON, and of a long text it takes the square of its matches.
+    by_hand = or_(
+        func.substr(_m.content, constant(1), constant(1)) == func.char(constant(0)),
+        func.length(func.coalesce(_m.content, constant(""))) > constant(QUOTED_BY_INDEX),
+        func.length(func.coalesce(_m.tool_calls, constant(""))) > constant(QUOTED_BY_INDEX),
+    )
+    snippet = case((by_hand, null()), else_=snippet_of(index))
+    content = case((by_hand, func.coalesce(_m.content, constant(""))), else_=null())
     return Statement(
-        select(*_hit_columns(snippet_of(index)), content, _m.tool_calls)
+        select(*_hit_columns(snippet), content, _m.tool_calls)
         .select_from(source)
         .join(MESSAGES, _m.id == source.c.rowid)
         .join(SESSIONS, _s.id == _m.session_id)

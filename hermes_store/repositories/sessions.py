@@ -205,6 +205,8 @@ class SessionRepository:
         """
         if self._connection.row(_CLOSING, {"session_id": id_or_prefix}) is not None:
             return id_or_prefix
+        if not id_or_prefix:
+            raise SessionNotFound(id_or_prefix)
         found = self._connection.rows(_LIKE_PREFIX, {"pattern": like_literal(id_or_prefix) + "%"})
         if not found:
             raise SessionNotFound(id_or_prefix)
@@ -222,11 +224,11 @@ class SessionRepository:
         row: tuple[float | None, str | None] | None = self._connection.row(_CLOSING, {"session_id": session_id})
         return row
 
-    def page(self, wanted: SessionFilter, *, limit: int, offset: int = 0) -> list[tuple[Any, ...]]:
-        """Raw rows, newest start first; a negative limit gives all. Rule LIST-1."""
+    def page(self, wanted: SessionFilter, *, limit: int | None, offset: int = 0) -> list[tuple[Any, ...]]:
+        """Raw rows, newest start first; None or a negative limit gives all. Rule LIST-1."""
         statement = _page_statement(wanted.shape())
         values: dict[str, Any] = {
-            "limit": limit,
+            "limit": -1 if limit is None else limit,
             "offset": max(offset, 0),
             "source": wanted.source,
             "session_key": wanted.session_key,

@@ -6,7 +6,7 @@ command line equals one that `Store.open` upgraded. Every change happens in one 
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,12 @@ from alembic.util import CommandError
 from hermes_store.clock import SYSTEM_CLOCK
 from hermes_store.database.database import Database
 from hermes_store.database.driver import choose_driver
-from hermes_store.database.health import FileState, inspect_file, refuse
+from hermes_store.database.health import FileState, creating, inspect_file, refuse
 from hermes_store.errors import HermesStoreError
 from hermes_store.models import Base
 from hermes_store.schema.build import column_definition
 from hermes_store.schema.pipeline import bring_current
-from hermes_store.schema.versions import HEAD_REVISION
+from hermes_store.schema.recognise import recognise, refuse_unless_current_or_adoptable
 from hermes_store.settings import Settings
 
 if TYPE_CHECKING:
@@ -68,37 +68,49 @@ def run(context: EnvironmentContext) -> None:
 def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
     if name not in _WRITING_COMMANDS:
         with _opened(path, read_only=True) as database, database.read() as connection:
+            if recognise(connection, str(path)).revision is None:
+                if name == "current":
+                    return  # there is none to name
+                raise CommandError(f"{path} is not under Alembic yet; run: alembic -x db={path} upgrade head")
             _migrate(context, connection)
         return
-    if name == "upgrade" and context.get_revision_argument() not in ("head", "heads", HEAD_REVISION):
-        raise CommandError(f"a store is upgraded to head ({HEAD_REVISION}) or not at all")
-    with _opened(path, read_only=False) as database:
+    head = context.script.get_current_head()
+    if name == "upgrade" and context.get_revision_argument() not in ("head", "heads", head):
+        raise CommandError(f"a store is upgraded to head ({head}) or not at all")
 
-        def body(connection: "Connection") -> None:
-            if name == "upgrade":
-                bring_current(connection, str(path), lambda _: None)
-            _migrate(context, connection)
+    def body(connection: "Connection") -> None:
+        if name == "upgrade":
+            bring_current(connection, str(path), lambda _: None)
+        else:
+            found = recognise(connection, str(path))
+            refuse_unless_current_or_adoptable(found, str(path))
+            if found.revision is None:
+                raise CommandError(f"{path} is not under Alembic yet; run: alembic -x db={path} upgrade head")
+        _migrate(context, connection)
 
+    with _opened(path, read_only=False, create=name == "upgrade") as database:
         database.writer.run(body, patience=Settings().patience)
 
 
 @contextmanager
-def _opened(path: Path, *, read_only: bool) -> Iterator[Database]:
+def _opened(path: Path, *, read_only: bool, create: bool = False) -> Iterator[Database]:
     settings = Settings.from_environment()
     driver = choose_driver(settings.driver)
     state = inspect_file(path)
-    if read_only or state is not FileState.MISSING:
+    is_new = create and state is FileState.MISSING
+    if not is_new:
         refuse(path, state)
-    if read_only:
-        database = Database.open_read_only(path, driver=driver, settings=settings, clock=SYSTEM_CLOCK)
-    else:
-        database = Database.open_writable(
-            path, driver=driver, settings=settings, clock=SYSTEM_CLOCK, new_file=state is FileState.MISSING
-        )
-    try:
-        yield database
-    finally:
-        database.close()
+    with creating(path) if is_new else nullcontext():
+        if read_only:
+            database = Database.open_read_only(path, driver=driver, settings=settings, clock=SYSTEM_CLOCK)
+        else:
+            database = Database.open_writable(
+                path, driver=driver, settings=settings, clock=SYSTEM_CLOCK, new_file=is_new
+            )
+        try:
+            yield database
+        finally:
+            database.close()
 
 
 def _migrate(context: EnvironmentContext, connection: "Connection") -> None:
@@ -160,7 +172,7 @@ def _path(context: EnvironmentContext) -> Path:
     given = context.get_x_argument(as_dictionary=True).get("db")
     if not given:
         raise CommandError("name the database: alembic -x db=PATH ...")
-    return Path(given)
+    return Path(given).absolute()
 
 
 def _command_name(config: Config) -> str:

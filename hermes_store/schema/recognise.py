@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _NEWER_TABLES = frozenset({"system_prompts"})
 _KNOWN_TABLES = frozenset(Base.metadata.tables) | ON_DEMAND_TABLES | _NEWER_TABLES | {"alembic_version", "messages_fts"}
 
+_COMMON_NAMES = frozenset({"alembic_version", "schema_version", "sessions", "messages"})
+
 # Every shape of the two main tables has had these columns; a table of the same name of another program has not.
 _MARKS = {
     "sessions": {"id", "source", "parent_session_id", "started_at", "ended_at"},
@@ -36,20 +38,28 @@ class Recognised:
 
 def recognise(connection: "Connection", name: str) -> Recognised:
     """Look at the tables of a database. Raises NotAStore if it belongs to another program; `name` is for its text."""
-    tables = frozenset(
-        row[0]
-        for row in connection.sql(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-        )
-    )
-    if tables and not tables & _KNOWN_TABLES:
-        raise NotAStore(
-            f"{name} is a database of another program (tables: {', '.join(sorted(tables)[:5])}); name a state.db"
-        )
+    kinds: dict[str, set[str]] = {}
+    for kind, table in connection.sql(
+        "SELECT type, name FROM sqlite_master "
+        "WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    ):
+        kinds.setdefault(kind, set()).add(table)
+    tables = frozenset(kinds.get("table", ()))
     for table, marks in _MARKS.items():
         if table in tables and not marks <= columns_of(connection, table).keys():
             raise NotAStore(f"{name} is a database of another program: its table {table!r} is no {table} of a state.db")
+    if not tables >= _MARKS.keys() and not _is_new_or_side_tables_only(tables, kinds.get("view", set())):
+        shown = ", ".join(sorted(tables | kinds.get("view", set()))[:5])
+        raise NotAStore(f"{name} is a database of another program ({shown}); name a state.db")
     return Recognised(tables, _stamp(connection, tables), _revision(connection, tables))
+
+
+def _is_new_or_side_tables_only(tables: frozenset[str], views: set[str]) -> bool:
+    """True for a file without content of its own, and for one that holds nothing but tables of ours beside sessions."""
+    if not tables:
+        return not views
+    # Names that other programs use too prove nothing.
+    return tables <= _KNOWN_TABLES and bool(tables - _COMMON_NAMES)
 
 
 def refuse_unless_current_or_adoptable(found: Recognised, name: str) -> None:

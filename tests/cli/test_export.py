@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +145,24 @@ def test_a_store_without_sessions_exports_no_lines(run: Run, small: Path, tmp_pa
     target = tmp_path / "out.jsonl"
     run("sessions", "export", "--source", "nowhere", "-o", target).data()
     assert target.read_bytes() == b""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX")
+def test_a_pipe_is_written_to_and_stays_a_pipe(run: Run, story: Story, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    run("sessions", "export", "-o", pipe).data()
+    reader.join()
+    assert len(_lines(read[0])) == len(story.session_ids)
+    assert pipe.is_fifo()
+
+
+def test_a_link_stays_a_link(run: Run, story: Story, tmp_path: Path) -> None:
+    target, link = tmp_path / "target.jsonl", tmp_path / "link.jsonl"
+    link.symlink_to(target)
+    run("sessions", "export", "-o", link).data()
+    assert link.is_symlink()
+    assert len(_lines(target.read_text(encoding="utf-8"))) == len(story.session_ids)

@@ -209,3 +209,38 @@ def test_upgrade_goes_all_the_way_or_not_at_all(path: Path, any_engine: Engine, 
     assert done.returncode != 0
     assert "upgraded to head (0023) or not at all" in done.stdout + (done.stdout + done.stderr)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("arguments", [("stamp", "head"), ("downgrade", "base")], ids=lambda each: each[0])
+def test_stamp_and_downgrade_make_no_file(path: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = alembic(*arguments, db=path, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "no session store" in done.stdout + done.stderr
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("arguments", [("stamp", "head"), ("upgrade", "head"), ("check",)], ids=lambda each: each[0])
+def test_a_database_of_another_program_is_refused_and_unchanged(
+    path: Path, any_engine: Engine, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    change(path, any_engine.driver, "CREATE TABLE customers (id INTEGER)")
+    before = _without_sidecars(path)
+    done = alembic(*arguments, db=path, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "another program" in done.stdout + done.stderr
+    assert _without_sidecars(path) == before
+
+
+def test_a_file_that_is_not_adopted_is_not_stamped(path: Path, any_engine: Engine, tmp_path: Path) -> None:
+    build_v23(path, any_engine.driver)
+    before = _without_sidecars(path)
+    done = alembic("stamp", "head", db=path, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "upgrade head" in done.stdout + done.stderr
+    assert _without_sidecars(path) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
+def test_a_file_made_by_upgrade_is_private(path: Path, tmp_path: Path) -> None:
+    assert alembic("upgrade", "head", db=path, cwd=tmp_path).returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -14,6 +14,16 @@ FOREIGN = {
     "other tables": ("CREATE TABLE customers (id INTEGER)", "CREATE TABLE invoices (id INTEGER)"),
     "one table and a view": ("CREATE TABLE notes (body TEXT)", "CREATE VIEW shown AS SELECT body FROM notes"),
     "sessions of a web server": ("CREATE TABLE sessions (token TEXT PRIMARY KEY, expires REAL)",),
+    "revisions of another program": (
+        "CREATE TABLE alembic_version (version_num TEXT)",
+        "INSERT INTO alembic_version VALUES ('abcdef')",
+        "CREATE TABLE users (id INTEGER)",
+    ),
+    "a version table of another program": (
+        "CREATE TABLE schema_version (version INTEGER)",
+        "CREATE TABLE users (id INTEGER)",
+    ),
+    "a view alone": ("CREATE VIEW shown AS SELECT 1 AS one",),
     "messages of a chat program": ("CREATE TABLE messages (id INTEGER PRIMARY KEY, sender TEXT, body TEXT)",),
     "both names of ours": (
         "CREATE TABLE sessions (id TEXT PRIMARY KEY, user TEXT)",

@@ -6,7 +6,7 @@ import pytest
 
 from hermes_store import SessionDB
 from hermes_store.errors import InvalidValue, NotBuilt
-from tests.sessions.raw import INTEGRITY_ERROR, STARTED, RawFile, on_one_engine, only
+from tests.sessions.raw import STARTED, RawFile, on_one_engine, only
 from tests.sessions.test_session_rows import COLUMNS
 
 
@@ -209,9 +209,10 @@ def test_arguments_by_position(db: SessionDB, raw: RawFile) -> None:
     assert [row["id"] for row in db.list_sessions_rich(None, ["cron", "cli"], ["cli"], "/w", 5, 0)] == ["a"]
 
 
-def test_no_limit_at_all_is_refused(db: SessionDB) -> None:
-    with pytest.raises(INTEGRITY_ERROR):
-        db.list_sessions_rich(limit=None)  # type: ignore[arg-type]
+def test_no_limit_at_all_is_all(db: SessionDB, raw: RawFile) -> None:
+    for number in range(30):
+        raw.session(f"more{number}", started_at=STARTED - number)
+    assert len(db.list_sessions_rich(limit=None)) == 30
 
 
 @pytest.mark.parametrize("name", ["sources", "exclude_sources"])
