@@ -40,8 +40,7 @@ def bring_current(connection: "Connection", name: str, run_revisions: RunRevisio
     refuse_unless_current_or_adoptable(found, name)
     create_tables(connection, found.tables)
     columns = add_columns(connection)
-    _adopt(connection, found)
-    if found.revision is not None and found.revision != HEAD_REVISION:
+    if _adopt(connection, found) != HEAD_REVISION:
         run_revisions(connection)
     repaired = _repair_active(connection)
     indexes, titles = create_indexes(connection)
@@ -63,12 +62,15 @@ def bring_current(connection: "Connection", name: str, run_revisions: RunRevisio
     )
 
 
-def _adopt(connection: "Connection", found: Recognised) -> None:
-    """Note the revision of a file that has none: the head for a new file, else the one of its stamp."""
+def _adopt(connection: "Connection", found: Recognised) -> str:
+    """Note the revision of a file that has none: the head for a new file, else the one of its stamp. Returns it."""
     connection.sql(CREATE_REVISION_TABLE)
-    if found.revision is None:
-        stamp = found.stamp if found.has_transcripts and found.stamp is not None else STAMP
-        connection.sql("INSERT INTO alembic_version(version_num) VALUES (?)", (revision_of_stamp(stamp),))
+    if found.revision is not None:
+        return found.revision
+    is_new = not found.has_transcripts or found.stamp is None
+    revision = HEAD_REVISION if is_new else revision_of_stamp(found.stamp or 0)
+    connection.sql("INSERT INTO alembic_version(version_num) VALUES (?)", (revision,))
+    return revision
 
 
 def _repair_active(connection: "Connection") -> int:

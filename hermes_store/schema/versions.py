@@ -13,6 +13,9 @@ HEAD_REVISION = "0023"
 REVISIONS = (ROOT_REVISION, HEAD_REVISION)
 """All revisions, oldest first."""
 
+FIRST_OWN_REVISION = 100
+"""Revisions from this number on answer to no stamp."""
+
 OLDEST_STAMP = 23
 """The oldest stamp that this release can bring to the current shape."""
 
@@ -24,4 +27,5 @@ CREATE_REVISION_TABLE = (
 
 def revision_of_stamp(stamp: int) -> str:
     """The revision at which a file with this stamp is adopted."""
-    return max(revision for revision in REVISIONS if int(revision) <= max(stamp, 1))
+    highest = min(max(stamp, 1), FIRST_OWN_REVISION - 1)
+    return max(revision for revision in REVISIONS if int(revision) <= highest)
