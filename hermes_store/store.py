@@ -26,7 +26,7 @@ from hermes_store.database.health import (
 )
 from hermes_store.database.lease import Lease
 from hermes_store.database.writer import Wait
-from hermes_store.errors import SessionNotFound, StoreLocked
+from hermes_store.errors import InvalidValue, SessionNotFound, StoreLocked
 from hermes_store.fts.cure import cure_indexes
 from hermes_store.home import default_store_path, is_default_store
 from hermes_store.operations.append import NewMessage, add_message, append_message, clear_messages, guard_transcript
@@ -117,7 +117,12 @@ class Unit(Repositories):
         return removed
 
     def prune(self, *, older_than_days: float, source: str | None = None) -> list[str]:
-        """Remove ended conversations without activity for so long; returns the ids that are gone. Rule DELETE-3."""
+        """Remove ended conversations without activity for so long; returns the ids that are gone. Rule DELETE-3.
+
+        Raises InvalidValue for a number of days that is negative or no number.
+        """
+        if not older_than_days >= 0:
+            raise InvalidValue(f"older_than_days is {older_than_days}; give a number of days that is not negative")
         before = self._clock.now() - older_than_days * SECONDS_PER_DAY
         expired = select_expired(self, before=before, source=source)
         if expired:
@@ -255,7 +260,7 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """The file, as it was named."""
+        """The file, as an absolute path."""
         return self._database.path
 
     @property

@@ -424,8 +424,8 @@ class SessionDB:
             max_tool_calls=max_tool_calls,
             archived=archived,
         )
-        if older_than_days is None or not older_than_days >= 0:
-            raise InvalidValue(f"older_than_days is {older_than_days}; give a number of days that is not negative")
+        if older_than_days is None:
+            raise InvalidValue("older_than_days is None; give a number of days")
         days, folder = older_than_days, _folder(sessions_dir)
         removed = self.store.write(lambda unit: unit.prune(older_than_days=days, source=source or None))
         if folder is not None:
