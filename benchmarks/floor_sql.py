@@ -127,7 +127,7 @@ _OF_HIT = "m.timestamp, m.tool_name, s.source, s.model, s.started_at"
 def ranked(index: str) -> str:
     """The ids of the best hits."""
     return f"""
-        SELECT m.id FROM {index} JOIN messages AS m ON m.id = {index}.rowid
+        SELECT m.id FROM {index} JOIN messages AS m ON m.id = {index}.rowid JOIN sessions AS s ON s.id = m.session_id
         WHERE {index} MATCH ? AND (m.active = 1 OR m.compacted = 1)
         ORDER BY {index}.rank, m.id LIMIT ? OFFSET ?
     """

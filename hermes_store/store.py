@@ -26,7 +26,7 @@ from hermes_store.database.health import (
 )
 from hermes_store.database.lease import Lease
 from hermes_store.database.writer import Wait
-from hermes_store.errors import InvalidValue, SessionNotFound, StoreLocked
+from hermes_store.errors import HermesStoreError, InvalidValue, OpenFailed, SessionNotFound, StoreLocked
 from hermes_store.fts.cure import cure_indexes
 from hermes_store.home import default_store_path, is_default_store
 from hermes_store.operations.append import NewMessage, add_message, append_message, clear_messages, guard_transcript
@@ -189,7 +189,12 @@ class Store:
             return cls._open_file(target, driver, chosen, clock, new_file=False, quarantined=None)
         if state in (FileState.DIRECTORY, FileState.SPECIAL) or (state is FileState.MISSING and not create):
             refuse(target, state)
-        return cls._open_first(target, driver, chosen, clock)
+        try:
+            return cls._open_first(target, driver, chosen, clock)
+        except HermesStoreError:
+            raise
+        except OSError as exc:
+            raise OpenFailed(f"unable to open database file: {target} cannot be made: {exc.strerror}") from exc
 
     @classmethod
     def _open_first(cls, target: Path, driver: Driver, settings: Settings, clock: Clock) -> "Store":

@@ -85,5 +85,10 @@ def moment(seconds: float | None) -> str:
         return "-"
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
+    except (OverflowError, ValueError, OSError, TypeError):
         return "-"
+
+
+def number(value: object) -> str:
+    """A number with separators; whatever else a file holds in its place as it is."""
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value or 0)

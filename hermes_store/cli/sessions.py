@@ -11,7 +11,7 @@ from typing import IO, Any
 import click
 
 from hermes_store.cli.options import Options, pass_options
-from hermes_store.cli.output import clean, moment, print_json, print_table, talk, write_line
+from hermes_store.cli.output import clean, moment, number, print_json, print_table, talk, write_line
 from hermes_store.conversation.content import plain_text
 from hermes_store.errors import InvalidValue
 from hermes_store.home import canonical
@@ -88,7 +88,7 @@ def show(options: Options, session_id: str, everything: bool) -> None:  # noqa: 
         ("started", moment(session.started_at)),
         ("ended", f"{moment(session.ended_at)} {session.end_reason or ''}"),
         ("parent", session.parent_session_id or "-"),
-        ("tokens", f"{session.input_tokens or 0:,} in, {session.output_tokens or 0:,} out"),
+        ("tokens", f"{number(session.input_tokens)} in, {number(session.output_tokens)} out"),
         ("messages", len(messages)),
     ]
     print_table(("what", "value"), facts)

@@ -12,7 +12,7 @@ from hermes_store.database import registry
 from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
-from hermes_store.errors import HermesStoreError, InvalidValue, UnitLost, WrongProcess
+from hermes_store.errors import HermesStoreError, InvalidValue, OperationFailed, UnitLost, WrongProcess
 from hermes_store.home import canonical
 from hermes_store.settings import Settings
 from hermes_store.text import fold, scrub_if_text
@@ -30,6 +30,8 @@ READER_TIMEOUT = 5.0  # seconds; reads are not retried
 
 FOLD_FUNCTION = "hermes_store_fold"
 """Name of a SQL function: a text without differences of case and composition."""
+
+_NO_TEXT = "Could not decode to UTF-8"  # how the drivers begin the error of a text that is none
 
 _Values = Mapping[str, Any]
 _NO_VALUES: _Values = {}
@@ -149,7 +151,22 @@ class Connection:
         """All rows of a compiled SELECT, as tuples."""
         if self.refusal is not None:
             raise self.refusal
-        return self._fetch_all(self._execute(*statement.bound(values)))
+        sql, arguments = statement.bound(values)
+        try:
+            return self._fetch_all(self._execute(sql, arguments))
+        except OperationFailed as exc:
+            if _NO_TEXT not in str(exc):
+                raise
+            return self._leniently(sql, arguments)
+
+    def _leniently(self, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """The rows of a statement with bytes that are no UTF-8 replaced: one bad text must not hide the others."""
+        before = self.raw.text_factory
+        self.raw.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        try:
+            return self._fetch_all(self._execute(sql, arguments))
+        finally:
+            self.raw.text_factory = before
 
     def row(self, statement: Statement, values: _Values = _NO_VALUES) -> Any:
         """The first row of a compiled SELECT as a tuple, or None."""
@@ -160,7 +177,11 @@ class Connection:
             found = cursor.fetchone()
             cursor.close()
         except self._error as exc:
-            raise self.failure(exc)  # noqa: B904 - it names its cause
+            cursor.close()
+            if _NO_TEXT not in str(exc):
+                raise self.failure(exc)  # noqa: B904 - it names its cause
+            rows = self._leniently(*statement.bound(values))
+            return rows[0] if rows else None
         return found
 
     def scalar(self, statement: Statement, values: _Values = _NO_VALUES) -> Any:
@@ -201,13 +222,19 @@ class Connection:
     def sa(self) -> "sqlalchemy.Connection":
         """A SQLAlchemy connection over the same driver connection, made at the first use.
 
-        It runs in AUTOCOMMIT: transactions are the business of the write doors alone.
+        Transactions are the business of the write doors alone.
         """
         if self._sa is None:
-            self._sa = self._make_sa()
+            self._sa = self.connect_sa()
         if not self._sa.in_transaction():
             self._sa.begin()
         return self._sa
+
+    def connect_sa(self) -> "sqlalchemy.Connection":
+        """Another SQLAlchemy connection over the same driver connection."""
+        if self._engine is None:
+            self._engine = self._make_engine()
+        return self._engine.connect()
 
     def execute(self, statement: "Executable", values: _Values | None = None) -> "sqlalchemy.CursorResult[Any]":
         """Execute a Core statement through SQLAlchemy."""
@@ -216,7 +243,7 @@ class Connection:
         result: sqlalchemy.CursorResult[Any] = self.sa.execute(statement, values)
         return result
 
-    def _make_sa(self) -> "sqlalchemy.Connection":
+    def _make_engine(self) -> "sqlalchemy.Engine":
         from sqlalchemy import create_engine, event
         from sqlalchemy.pool import StaticPool
 
@@ -239,10 +266,15 @@ class Connection:
             if self.refusal is not None:
                 raise self.refusal
 
+        def after(*_: object) -> None:
+            if self.in_unit and not self.raw.in_transaction:
+                # Somebody said COMMIT or ROLLBACK in SQL.
+                self.refusal = UnitLost
+
         event.listen(engine, "handle_error", on_error)
         event.listen(engine, "before_cursor_execute", before)
-        self._engine = engine
-        return engine.connect()
+        event.listen(engine, "after_cursor_execute", after)
+        return engine
 
     # -- state ----------------------------------------------------------------------------------------------
 

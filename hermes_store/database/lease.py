@@ -23,6 +23,7 @@ class Lease(Connection):
         self.raw = inner.raw
         self.driver = inner.driver
         self._error = inner.driver.module.Error
+        self._sa = None
 
     @property
     def refusal(self) -> type[HermesStoreError] | None:  # type: ignore[override]  # a view of the connection's own
@@ -31,10 +32,14 @@ class Lease(Connection):
 
     @property
     def sa(self) -> "sqlalchemy.Connection":
-        """SQLAlchemy over the connection."""
+        """A SQLAlchemy connection of this lease alone, closed at its end."""
         if self.refusal is not None:
             raise self.refusal
-        return self._inner.sa
+        if self._sa is None:
+            self._sa = self._inner.connect_sa()
+        if not self._sa.in_transaction():
+            self._sa.begin()
+        return self._sa
 
     def failure(self, error: BaseException) -> Exception:
         """Our error for one of the driver; noticed by the connection underneath."""
@@ -43,3 +48,5 @@ class Lease(Connection):
     def end(self) -> None:
         """From now on nothing runs through this lease."""
         self._ended = True
+        if self._sa is not None:
+            self._sa.close()

@@ -46,7 +46,7 @@ _BY_CODE: Final[dict[int, _Translated]] = {
 
 # Order matters: "database disk image is malformed" must be met before anything that looks for "disk".
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], _Translated], ...]] = (
-    (re.compile(r"vtable constructor failed: messages_fts|fts5.*corrupt"), IndexDamaged),
+    (re.compile(r"vtable constructor failed: messages_fts|fts5.*corrupt|invalid fts5 file format"), IndexDamaged),
     (re.compile(r"malformed database schema|disk image is malformed"), CorruptStore),
     (re.compile(r"not a database"), NotADatabase),
     (re.compile(r"is locked|busy|no more rows available"), StoreLocked),
@@ -88,7 +88,9 @@ def translate(error: BaseException) -> HermesStoreError:
 def _classify(error: BaseException, text: str, code: object) -> _Translated:
     name = type(error).__name__
     if name == "IntegrityError":
-        # A trigger may say anything in its own words.
+        # Real violations name what was violated; a trigger may say anything in its own words.
+        if text == "constraint failed":
+            return IndexDamaged
         return next((kind for pattern, kind in _CONSTRAINTS if pattern.search(text)), ConstraintFailed)
     if text.startswith("no such "):
         return _BY_NAME.get(name, DatabaseFailure)

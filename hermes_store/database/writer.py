@@ -137,8 +137,10 @@ class Writer:
             reason = exc
         finally:
             if not entered and self._owns_lock:
-                self._roll_back()
-                self._leave()
+                try:
+                    self._roll_back()
+                finally:
+                    self._leave()
         if not entered:
             wait.pause_or_raise(reason)
         return entered
@@ -171,11 +173,13 @@ class Writer:
             self._lock.acquire()
         elif not self._lock.acquire(timeout=wait.remaining()):
             raise StoreLocked("database is locked: another thread of this process is writing")
+        if self._closed:
+            # Closed while this thread waited.
+            self._lock.release()
+            raise StoreClosed
         self._holder = None if holder is None else weakref.ref(holder)
         self._busy = True
         self.connection.refusal = None
-        if self._closed:
-            raise StoreClosed
         return self.connection
 
     def give_back(self) -> None:
@@ -250,6 +254,8 @@ class Writer:
 
     def _roll_back(self) -> None:
         connection = self.connection
+        if self._closed:
+            return  # and with it every transaction
         if self._process != self._clock.process_id():
             return  # a forked child came out of its copy of the body; the transaction is its parent's
         connection.in_unit = False

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from hermes_store.errors import CorruptStore
 from hermes_store.fts.indexes import INDEXES, REBUILD_LIMIT, layout_is_current, objects
-from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index
+from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index, passes_nul, writer_note
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -21,7 +21,11 @@ def cure_indexes(connection: "Connection") -> bool:
         return False
     changed = False
     if "messages_fts_trigram" in present and connection.driver.has_trigram:
-        rows, note = adopt_index(connection, None)
+        try:
+            rows, note = adopt_index(connection, None)
+        except CorruptStore:
+            # Not even readable: the rebuild below makes it whole.
+            rows, note = 0, writer_note(connection.driver, passes_nul=passes_nul(connection))
         connection.sql("DELETE FROM state_meta WHERE key = ?", (WRITER_KEY,))
         connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (WRITER_KEY, note))
         changed = rows > 0

@@ -4,11 +4,12 @@ A search is a small, fixed number of statements however many hits there are.
 """
 
 import json
+import logging
 from typing import Any
 
 from hermes_store.conversation.excerpt import best_text, excerpt, marked_excerpt, readable_texts
 from hermes_store.database.connection import Connection
-from hermes_store.errors import EmptyQuery, InvalidValue
+from hermes_store.errors import CorruptStore, EmptyQuery, InvalidValue
 from hermes_store.fts.constructs import MARK_BEGIN, MARK_END
 from hermes_store.fts.indexes import BASE_INDEX, TRIGRAM_INDEX, Index
 from hermes_store.fts.query import Operator, Route, SearchPlan, plan
@@ -16,6 +17,8 @@ from hermes_store.fts.state import SearchCapability, capability
 from hermes_store.repositories.records import ContextMessage, SearchHit
 from hermes_store.repositories.search_context import contexts_of
 from hermes_store.repositories.search_statements import SearchFilter, dressed, ranked, scan_values, scanned
+
+log = logging.getLogger(__name__)
 
 __all__ = ["SearchFilter", "SearchRepository"]
 
@@ -64,17 +67,30 @@ class SearchRepository:
             raise EmptyQuery(f"the query {query!r} holds nothing to look for; give a word or a phrase")
         page = {"limit": -1 if limit is None else limit, "offset": max(offset, 0)}
         index = _INDEX_OF_ROUTE.get(chosen.route)
-        if index is None:
-            values = {**scan_values(chosen), **wanted.values(), **page}
-            found = [row[0] for row in self._connection.rows(scanned(chosen, wanted), values)]
-            return self._dress(found, chosen, None, "", with_context=with_context)
+        if index is not None:
+            try:
+                return self._by_index(chosen, index, wanted, page, with_context=with_context)
+            except CorruptStore as exc:
+                # The messages are all there, only slower to look through.
+                log.warning("a search index is damaged, searching by scan: %s", exc)
+        values = {**scan_values(chosen), **wanted.values(), **page}
+        found = [row[0] for row in self._connection.rows(scanned(chosen, wanted), values)]
+        return self._dress(found, chosen, None, "", with_context=with_context)
+
+    def _by_index(
+        self, chosen: SearchPlan, index: Index, wanted: SearchFilter, page: dict[str, Any], *, with_context: bool
+    ) -> list[HitRow]:
         match = chosen.match
         found = self._ranked(index, match, wanted, page)
-        if not found and chosen.fallback and not self._has_earlier_page(index, match, wanted, offset):
+        if not found and chosen.fallback and not self._has_earlier_page(index, match, wanted, page["offset"]):
             # A word may be glued to CJK text or stand inside a longer one.
             index, match = TRIGRAM_INDEX, chosen.fallback
             found = self._ranked(index, match, wanted, page)
         return self._dress(found, chosen, index, match, with_context=with_context)
+
+    def _has_earlier_page(self, index: Index, match: str, wanted: SearchFilter, offset: int) -> bool:
+        """True if an empty page is the end of results, and not a query without any."""
+        return offset > 0 and bool(self._ranked(index, match, wanted, {"limit": 1, "offset": 0}))
 
     def plan(self, query: str, wanted: SearchFilter = SearchFilter()) -> SearchPlan:  # noqa: B008 - immutable
         """How the query would be answered now, and why."""
@@ -90,10 +106,6 @@ class SearchRepository:
     def _ranked(self, index: Index, match: str, wanted: SearchFilter, page: dict[str, Any]) -> list[int]:
         values = {"match": match, **wanted.values(), **page}
         return [row[0] for row in self._connection.rows(ranked(index, wanted.shape()), values)]
-
-    def _has_earlier_page(self, index: Index, match: str, wanted: SearchFilter, offset: int) -> bool:
-        """True if an empty page is the end of results, and not a query without any."""
-        return offset > 0 and bool(self._ranked(index, match, wanted, {"limit": 1, "offset": 0}))
 
     def _dress(
         self, found: list[int], chosen: SearchPlan, index: Index | None, match: str, *, with_context: bool

@@ -95,9 +95,10 @@ def _paged(query: Select[Any]) -> Statement:
 def ranked(index: Index, shape: FilterShape) -> Statement:
     """Ids of the rows that an index finds, under all filters, in the order that was asked for."""
     source = source_of(index)
-    query = select(_m.id).select_from(source).join(MESSAGES, _m.id == source.c.rowid)
-    if shape.sources or shape.exclude_sources:
-        query = query.join(SESSIONS, _s.id == _m.session_id)
+    # Joined without a filter too: a message whose session is missing is no hit, and must not count in a page.
+    query = (
+        select(_m.id).select_from(source).join(MESSAGES, _m.id == source.c.rowid).join(SESSIONS, _s.id == _m.session_id)
+    )
     # By id, not by time: clocks go back, and what was stored later is newer.
     orders: dict[str | None, tuple[ColumnElement[Any], ...]] = {
         None: (rank_of(index), _m.id),

@@ -5,9 +5,11 @@ indexes, stamps, note. `Store.open`, `alembic upgrade` and the upgrade check go 
 schema.
 """
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from hermes_store.errors import IndexDamaged
 from hermes_store.fts.indexes import (
     STORAGE_VERSION,
     STORAGE_VERSION_KEY,
@@ -26,6 +28,8 @@ from hermes_store.schema.versions import CREATE_REVISION_TABLE, HEAD_REVISION, S
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
+
+log = logging.getLogger(__name__)
 
 RunRevisions = Callable[["Connection"], None]
 """Runs the revisions that a file still needs, on a connection whose transaction is open."""
@@ -89,7 +93,12 @@ def _adopt_search(connection: "Connection") -> int:
     changed = 0
     if "messages_fts_trigram" in present and connection.driver.has_trigram:
         found = connection.sql("SELECT value FROM state_meta WHERE key = ?", (WRITER_KEY,))
-        changed, note = adopt_index(connection, found[0][0] if found else None)
+        try:
+            changed, note = adopt_index(connection, found[0][0] if found else None)
+        except IndexDamaged as exc:
+            # An index never keeps a store from being opened; the first write that meets the damage has it cured.
+            log.warning("the index of substrings is damaged: %s", exc)
+            return 0
         connection.sql("DELETE FROM state_meta WHERE key = ?", (WRITER_KEY,))
         connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (WRITER_KEY, note))
     has_trash = any(name.startswith("fts_v22_trash_") for name in present)

@@ -55,7 +55,7 @@ TABLE = [
     ("IntegrityError", "FOREIGN KEY constraint failed", ForeignKeyFailed, "IntegrityError"),
     ("IntegrityError", "UNIQUE constraint failed: sessions.title", UniqueFailed, "IntegrityError"),
     ("IntegrityError", "NOT NULL constraint failed: sessions.source", ConstraintFailed, "IntegrityError"),
-    ("IntegrityError", "constraint failed", ConstraintFailed, "IntegrityError"),
+    ("IntegrityError", "constraint failed", IndexDamaged, "DatabaseError"),  # what a damaged index says
     ("ProgrammingError", "Cannot operate on a closed database.", DriverMisuse, "ProgrammingError"),
     ("InterfaceError", "bad parameter or other API misuse", DriverInterfaceFailure, "InterfaceError"),
     ("DataError", "string or blob too big", DataFailure, "DataError"),

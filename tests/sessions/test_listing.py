@@ -130,7 +130,7 @@ def several(db: SessionDB, raw: RawFile) -> None:
         {"source": "cli", "cwd": "/proj/ab", "message_count": 5, "pinned": 1},
         {"source": "CLI", "cwd": "C:\\work\\a", "archived": 1, "message_count": 9},
         {"source": "cron", "cwd": "/proj/a_b%c/x", "archived": 1, "pinned": 1},
-        {"source": "", "cwd": "/WORK/A/Upper", "message_count": 1},
+        {"source": "", "cwd": "/PROJ/A/Upper", "message_count": 1},
     ]
     for number, columns in enumerate(rows):
         raw.session(f"s{number}", started_at=STARTED + number, **columns)
@@ -168,7 +168,7 @@ def several(db: SessionDB, raw: RawFile) -> None:
         ({"cwd_prefix": "/proj/a/"}, "510"),
         ({"cwd_prefix": "/proj/a//"}, "510"),
         ({"cwd_prefix": "/proj"}, "5210"),
-        ({"cwd_prefix": "/WORK/A"}, "51"),
+        ({"cwd_prefix": "/PROJ/A"}, "51"),
         ({"cwd_prefix": "/"}, ""),
         ({"cwd_prefix": ""}, "5210"),
         ({"cwd_prefix": "/proj/_"}, ""),
