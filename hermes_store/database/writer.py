@@ -167,8 +167,7 @@ class Writer:
         """
         self.check_open()
         if self._owns_lock:
-            # An interrupt kept the last unit of this thread from giving it back.
-            self._roll_back()
+            pass  # an interrupt kept the last unit of this thread from giving it back
         elif wait is None:
             self._lock.acquire()
         elif not self._lock.acquire(timeout=wait.remaining()):
@@ -177,6 +176,9 @@ class Writer:
             # Closed while this thread waited.
             self._lock.release()
             raise StoreClosed
+        if self.connection.raw.in_transaction:
+            # Left behind by an interrupt that came between two steps of ending it.
+            self._roll_back()
         self._holder = None if holder is None else weakref.ref(holder)
         self._busy = True
         self.connection.refusal = None
