@@ -53,8 +53,9 @@ def _tell(console: Console, home: Path) -> dict[str, Any]:
                 title="hermes-store demo",
             )
         )
-        stored = _load(db)
-        console.print(f"Loaded {stored} messages of {len(load_conversations())} sessions.\n")
+        conversations = load_conversations()
+        stored = _load(db, conversations)
+        console.print(f"Loaded {stored} messages of {len(conversations)} sessions.\n")
         listed = db.list_sessions_rich()
         console.print(_listing(listed))
         found = {query: db.search_messages(query) for query in QUERIES}
@@ -75,9 +76,9 @@ def _tell(console: Console, home: Path) -> dict[str, Any]:
     }
 
 
-def _load(db: SessionDB) -> int:
+def _load(db: SessionDB, conversations: list[dict[str, Any]]) -> int:
     stored = 0
-    for session in load_conversations():
+    for session in conversations:
         db.create_session(
             session["id"], session["source"], model=session.get("model"), parent_session_id=session.get("parent")
         )

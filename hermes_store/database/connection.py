@@ -224,6 +224,8 @@ class Connection:
 
         Transactions are the business of the write doors alone.
         """
+        if self.refusal is not None:
+            raise self.refusal
         if self._sa is None:
             self._sa = self.connect_sa()
         if not self._sa.in_transaction():

@@ -30,16 +30,9 @@ class Lease(Connection):
         """Why statements must not run now, or None."""
         return UnitEnded if self._ended else self._inner.refusal
 
-    @property
-    def sa(self) -> "sqlalchemy.Connection":
+    def connect_sa(self) -> "sqlalchemy.Connection":
         """A SQLAlchemy connection of this lease alone, closed at its end."""
-        if self.refusal is not None:
-            raise self.refusal
-        if self._sa is None:
-            self._sa = self._inner.connect_sa()
-        if not self._sa.in_transaction():
-            self._sa.begin()
-        return self._sa
+        return self._inner.connect_sa()
 
     def failure(self, error: BaseException) -> Exception:
         """Our error for one of the driver; noticed by the connection underneath."""

@@ -86,6 +86,7 @@ class Writer:
                 cured = True
                 continue
             finally:
+                # Here and not only in there: an interrupt may come before the first step of a call.
                 self._busy = False
                 self.give_back()
             wait.pause_or_raise(reason)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hermes_store.errors import CorruptStore
 from hermes_store.fts.indexes import INDEXES, REBUILD_LIMIT, layout_is_current, objects
+from hermes_store.fts.marks import set_mark
 from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index, passes_nul, writer_note
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ def cure_indexes(connection: "Connection") -> bool:
         except CorruptStore:
             # Not even readable: the rebuild below makes it whole.
             rows, note = 0, writer_note(connection.driver, passes_nul=passes_nul(connection))
-        connection.sql("DELETE FROM state_meta WHERE key = ?", (WRITER_KEY,))
-        connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (WRITER_KEY, note))
+        set_mark(connection, WRITER_KEY, note)
         changed = rows > 0
     if connection.sql("SELECT count(*) FROM messages")[0][0] > REBUILD_LIMIT:
         return changed

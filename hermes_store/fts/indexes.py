@@ -8,6 +8,8 @@ mark and the high-water mark are not in it yet, and telling it to delete such a 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermes_store.fts.marks import set_mark
+
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
 
@@ -168,8 +170,7 @@ def ensure_indexes(connection: "Connection") -> IndexReport:
         if index.name in present or index in incomplete:
             index.clear(connection)
     for key, value in ((HIGH_WATER_KEY, highest), (PROGRESS_KEY, 0)):
-        connection.sql("DELETE FROM state_meta WHERE key = ?", (key,))
-        connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (key, str(value)))
+        set_mark(connection, key, str(value))
     return IndexReport(pending=names)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.dialects import sqlite
 
 from hermes_store.fts.indexes import INDEXES
+from hermes_store.fts.marks import set_mark
 from hermes_store.fts.nul_rows import WRITER_KEY, same_writer
 from hermes_store.models import Base
 from hermes_store.schema.versions import HEAD_REVISION
@@ -74,6 +75,4 @@ def is_current(connection: "Connection") -> bool:
 
 def leave_note(connection: "Connection") -> None:
     """Store that the file is current."""
-    note = current_note(connection)
-    connection.sql("DELETE FROM state_meta WHERE key = ?", (FINGERPRINT_KEY,))
-    connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (FINGERPRINT_KEY, note))
+    set_mark(connection, FINGERPRINT_KEY, current_note(connection))

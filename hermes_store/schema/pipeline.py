@@ -19,6 +19,7 @@ from hermes_store.fts.indexes import (
     objects,
     rebuild_pending,
 )
+from hermes_store.fts.marks import read_mark, set_mark
 from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index
 from hermes_store.schema.build import add_columns, create_indexes, create_tables
 from hermes_store.schema.fingerprint import leave_note
@@ -71,8 +72,8 @@ def _adopt(connection: "Connection", found: Recognised) -> str:
     connection.sql(CREATE_REVISION_TABLE)
     if found.revision is not None:
         return found.revision
-    is_new = not found.has_transcripts or found.stamp is None
-    revision = HEAD_REVISION if is_new else revision_of_stamp(found.stamp or 0)
+    stamp = found.stamp if found.has_transcripts else None
+    revision = HEAD_REVISION if stamp is None else revision_of_stamp(stamp)
     connection.sql("INSERT INTO alembic_version(version_num) VALUES (?)", (revision,))
     return revision
 
@@ -92,19 +93,17 @@ def _adopt_search(connection: "Connection") -> int:
         return 0
     changed = 0
     if "messages_fts_trigram" in present and connection.driver.has_trigram:
-        found = connection.sql("SELECT value FROM state_meta WHERE key = ?", (WRITER_KEY,))
         try:
-            changed, note = adopt_index(connection, found[0][0] if found else None)
+            changed, note = adopt_index(connection, read_mark(connection, WRITER_KEY))
         except IndexDamaged as exc:
             # An index never keeps a store from being opened; the first write that meets the damage has it cured.
             log.warning("the index of substrings is damaged: %s", exc)
             return 0
-        connection.sql("DELETE FROM state_meta WHERE key = ?", (WRITER_KEY,))
-        connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (WRITER_KEY, note))
+        set_mark(connection, WRITER_KEY, note)
     has_trash = any(name.startswith("fts_v22_trash_") for name in present)
     known = connection.sql("SELECT 1 FROM state_meta WHERE key = ?", (STORAGE_VERSION_KEY,))
     if not known and not has_trash and not rebuild_pending(connection):
-        connection.sql("INSERT INTO state_meta(key, value) VALUES (?, ?)", (STORAGE_VERSION_KEY, STORAGE_VERSION))
+        set_mark(connection, STORAGE_VERSION_KEY, STORAGE_VERSION)
     return changed
 
 
