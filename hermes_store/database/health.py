@@ -97,9 +97,14 @@ def require_writable(path: Path) -> None:
         raise NotWritable(f"the directory {folder} is not writable; run: chmod u+rwx '{folder}'")
     for suffix in ("", "-wal", "-shm", "-journal"):
         file = path.with_name(path.name + suffix)
-        if file.is_file() and not os.access(file, os.R_OK | os.W_OK):
+        if _lacks_access(file):
             note = "; do not delete it, it holds committed data" if suffix in ("-wal", "-journal") else ""
             raise NotWritable(f"the file {file} is not writable; run: chmod u+rw '{file}'{note}")
+
+
+def _lacks_access(file: Path) -> bool:
+    # Asked again before it counts: a file that another process removes between the two questions lacks it for a moment.
+    return all(file.is_file() and not os.access(file, os.R_OK | os.W_OK) for _ in range(3))
 
 
 def make_folder(folder: Path) -> None:
