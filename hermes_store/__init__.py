@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from hermes_store.errors import HermesStoreError
     from hermes_store.home import get_hermes_home
     from hermes_store.operations.append import NewMessage
+    from hermes_store.operations.usage import NewUsage
     from hermes_store.repositories.records import (
         ContextMessage,
         MessageRecord,
         SearchHit,
         SessionRecord,
         SessionSummary,
+        UsageRecord,
     )
     from hermes_store.repositories.search import SearchFilter
     from hermes_store.repositories.sessions import SessionFilter
@@ -34,6 +36,7 @@ _HOMES = {
     "JournalMode": "hermes_store.settings",
     "MessageRecord": "hermes_store.repositories.records",
     "NewMessage": "hermes_store.operations.append",
+    "NewUsage": "hermes_store.operations.usage",
     "OpenReport": "hermes_store.schema.report",
     "Reader": "hermes_store.store",
     "SearchFilter": "hermes_store.repositories.search",
@@ -45,6 +48,7 @@ _HOMES = {
     "Settings": "hermes_store.settings",
     "Store": "hermes_store.store",
     "Unit": "hermes_store.store",
+    "UsageRecord": "hermes_store.repositories.records",
     "connect": "hermes_store.database",
     "get_hermes_home": "hermes_store.home",
 }
@@ -57,6 +61,7 @@ __all__ = [  # noqa: RUF022 - the names above, and the version
     "JournalMode",
     "MessageRecord",
     "NewMessage",
+    "NewUsage",
     "OpenReport",
     "Reader",
     "SearchFilter",
@@ -68,6 +73,7 @@ __all__ = [  # noqa: RUF022 - the names above, and the version
     "Settings",
     "Store",
     "Unit",
+    "UsageRecord",
     "connect",
     "get_hermes_home",
 ]

@@ -4,11 +4,9 @@ Every method coerces its arguments, calls one thing below, and shapes the result
 all is the table in `hermes_store.compat.methods`.
 """
 
-import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from hermes_store.compat.shapes import (
     check_search_fields,
@@ -17,8 +15,8 @@ from hermes_store.compat.shapes import (
     message_dicts,
     session_dict,
 )
-from hermes_store.errors import EmptyQuery, InvalidValue, NotBuilt, StoreClosed
-from hermes_store.home import default_store_path
+from hermes_store.compat.usage import UsageMethods
+from hermes_store.errors import EmptyQuery, InvalidValue, NotBuilt
 from hermes_store.operations.append import clear_messages
 from hermes_store.operations.conversation import read_conversation
 from hermes_store.operations.delete import delete_conversation, remove_session_files
@@ -29,9 +27,6 @@ from hermes_store.portability.export import export_one, export_sessions
 from hermes_store.repositories.search import SearchFilter
 from hermes_store.repositories.sessions import SessionFilter
 from hermes_store.repositories.titles import MAX_TITLE_LENGTH, sanitize_title
-from hermes_store.store import Store, Unit
-
-T = TypeVar("T")
 
 
 def _names(values: Iterable[str] | None) -> tuple[str, ...]:
@@ -40,7 +35,7 @@ def _names(values: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(values) if values is not None else ()
 
 
-class SessionDB:
+class SessionDB(UsageMethods):
     """The session store of a profile, as Hermes Agent's code calls it.
 
     `db_path`: the file, by default `state.db` of the home in force at this moment. `read_only`: nothing on disk is
@@ -49,24 +44,6 @@ class SessionDB:
     """
 
     MAX_TITLE_LENGTH = MAX_TITLE_LENGTH
-
-    _store: Store | None = None
-
-    def __init__(self, db_path: str | os.PathLike[str] | None = None, read_only: bool = False) -> None:  # noqa: FBT001, FBT002
-        self._path = default_store_path() if db_path is None else Path(db_path)
-        self._store = Store.open(self._path, read_only=read_only)
-
-    @property
-    def db_path(self) -> Path:
-        """The file that this handle has open."""
-        return self._path
-
-    @property
-    def store(self) -> Store:
-        """The store underneath. Raises StoreClosed after close()."""
-        if self._store is None:
-            raise StoreClosed
-        return self._store
 
     # -- lifecycle ------------------------------------------------------------------------------------------
 
@@ -432,22 +409,6 @@ class SessionDB:
             remove_session_files(folder, removed)
         return len(removed)
 
-    # -- closing --------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Close the handle; a second call does nothing."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __getattr__(self, name: str) -> Any:
         # Imported here: the table is for people and tests, and opening a store does not wait for it.
         from hermes_store.compat.methods import BY_NAME, State
@@ -456,9 +417,6 @@ class SessionDB:
         if planned is not None and planned.state is State.PLANNED:
             raise AttributeError(f"SessionDB.{name}{planned.signature} is planned and not available in this release")
         raise AttributeError(f"SessionDB has no attribute {name!r}")
-
-    def _write_transcript(self, fn: Callable[[Unit], T]) -> T:
-        return self.store.write(fn, patience=self.store.settings.transcript_patience)
 
 
 def _folder(sessions_dir: Path | None) -> Path | None:

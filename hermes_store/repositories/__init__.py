@@ -10,6 +10,7 @@ from hermes_store.repositories.meta import MetaRepository
 from hermes_store.repositories.search import SearchRepository
 from hermes_store.repositories.sessions import SessionRepository
 from hermes_store.repositories.titles import TitleRepository
+from hermes_store.repositories.usage import UsageRepository
 
 __all__ = [
     "LineageRepository",
@@ -20,6 +21,7 @@ __all__ = [
     "SearchRepository",
     "SessionRepository",
     "TitleRepository",
+    "UsageRepository",
 ]
 
 
@@ -53,6 +55,11 @@ class Repositories:
     def search(self) -> SearchRepository:
         """Full-text search."""
         return SearchRepository(self.connection)
+
+    @cached_property
+    def usage(self) -> UsageRepository:
+        """Tokens and cost of sessions."""
+        return UsageRepository(self.connection)
 
     @cached_property
     def locks(self) -> LockRepository:

@@ -3,13 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from hermes_store.models.tables import MESSAGES, SESSIONS
+from hermes_store.models.tables import MESSAGES, SESSION_MODEL_USAGE, SESSIONS
 
 SESSION_COLUMNS: tuple[str, ...] = tuple(SESSIONS.columns.keys())
 """The columns of a session, in the order of every row that the sessions repository returns."""
 
+PROMPT_HASH = "system_prompt_hash"
+"""A column of newer files only; in their rows it follows the others."""
+
 MESSAGE_COLUMNS: tuple[str, ...] = tuple(MESSAGES.columns.keys())
 """The columns of a message, in the order of every row that the messages repository returns."""
+
+USAGE_COLUMNS: tuple[str, ...] = tuple(SESSION_MODEL_USAGE.columns.keys())
+"""The columns of a usage row, in the order of the fields of `UsageRecord`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,12 @@ class SessionRecord:
     archived: int
     pinned: int
     last_read_at: float | None
+    system_prompt_hash: str | None = None  # only in files that keep prompts in a table of their own
+
+
+def session_fields(row: tuple[Any, ...]) -> dict[str, Any]:
+    """A row of a session by column; the hash of its prompt only where the file has such a column."""
+    return dict(zip((*SESSION_COLUMNS, PROMPT_HASH), row, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,33 @@ class MessageRecord:
     api_content: str | None
     display_kind: str | None
     display_metadata: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """What one session used of one model, over one route, for one task; the task of the main loop is empty.
+
+    Sums of tokens and calls, and costs in USD.
+    """
+
+    session_id: str
+    model: str
+    billing_provider: str
+    billing_base_url: str
+    billing_mode: str
+    task: str
+    api_call_count: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    estimated_cost_usd: float
+    actual_cost_usd: float
+    cost_status: str | None
+    cost_source: str | None
+    first_seen: float | None
+    last_seen: float | None
 
 
 @dataclass(frozen=True, slots=True)

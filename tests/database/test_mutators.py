@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hermes_store import NewMessage, SessionDB, Store, Unit
+from hermes_store import NewMessage, NewUsage, SessionDB, Store, Unit
 from hermes_store.compat.methods import METHODS
 from hermes_store.compat.methods.table import State
 from hermes_store.errors import NestedUnit
 from hermes_store.models import Session
 from hermes_store.operations.sessions import session_values
 from hermes_store.repositories import Repositories
+from hermes_store.repositories.usage import Route
 from tests.database.helpers import STANDARD, Stop, dump, query, second_connection
 from tests.support.drivers import Engine
 
@@ -50,10 +51,16 @@ REASON = "SELECT end_reason FROM sessions WHERE id = 'live'"
 OLD_END = "SELECT ended_at FROM sessions WHERE id = 'old'"
 COUNTERS = "SELECT message_count || '/' || tool_call_count FROM sessions WHERE id = 'live'"
 
+USAGE = asdict(NewUsage(input_tokens=7, estimated_cost_usd=0.5, actual_cost_usd=0.0, api_call_count=1))
+ROUTE = Route("m", "p", "", "")
+TOKENS = "SELECT input_tokens FROM sessions WHERE id = 'live'"
+USAGE_ROWS = "SELECT total(input_tokens) FROM session_model_usage WHERE session_id = 'live'"
+
 UNIT_WRITERS = [
     Writer("create_session", lambda unit: unit.create_session("new", "cli"), COUNT_NEW, 1),
     Writer("append", lambda unit: unit.append("live", "user", "added words"), ADDED, 1),
     Writer("set_title", lambda unit: unit.set_title("live", "Other"), TITLE, "Other"),
+    Writer("record_usage", lambda unit: unit.record_usage("live", NewUsage(input_tokens=7)), USAGE_ROWS, 7),
     Writer("end_session", lambda unit: unit.end_session("live", "done"), REASON, "done"),
     Writer("clear_messages", lambda unit: unit.clear_messages("live"), LIVE_ROWS, 0),
     Writer("delete_conversation", lambda unit: unit.delete_conversation("live"), COUNT_LIVE, 0),
@@ -78,6 +85,9 @@ UNIT_WRITERS = [
     Writer("sessions.delete", lambda unit: unit.sessions.delete(["empty"]), COUNT_EMPTY, 0),
     Writer("messages.insert", lambda unit: unit.messages.insert(message("added words")), ADDED, 1),
     Writer("messages.delete_of", lambda unit: unit.messages.delete_of(["live"]), LIVE_ROWS, 0),
+    Writer("usage.add_to_session", lambda unit: unit.usage.add_to_session("live", ROUTE, USAGE), TOKENS, 7),
+    Writer("usage.set_on_session", lambda unit: unit.usage.set_on_session("live", ROUTE, USAGE), TOKENS, 7),
+    Writer("usage.add_to_row", lambda unit: unit.usage.add_to_row("live", ROUTE, "", USAGE, 1.0), USAGE_ROWS, 7),
     Writer("titles.set", lambda unit: unit.titles.set("live", "Other"), TITLE, "Other"),
     Writer(
         "meta.set",
@@ -104,6 +114,7 @@ UNIT_OTHERS = {
     *(f"lineage.{name}" for name in ("continuations", "continued_from", "conversation_of", "conversations")),
     *(f"lineage.{name}" for name in ("delegates_of", "root_to_tip")),
     *(f"search.{name}" for name in ("hit_rows", "messages", "plan")),
+    *(f"usage.{name}" for name in ("of_session", "route")),
     "locks.live_holder",
     "meta.find",
 }
@@ -114,6 +125,7 @@ DB_WRITERS = [
     Writer("end_session", lambda db: db.end_session("live", "done"), REASON, "done"),
     Writer("reopen_session", lambda db: db.reopen_session("old"), OLD_END, None),
     Writer("set_session_title", lambda db: db.set_session_title("live", "Other"), TITLE, "Other"),
+    Writer("update_token_counts", lambda db: db.update_token_counts("live", 7), USAGE_ROWS, 7),
     Writer("append_message", lambda db: db.append_message("live", "user", "added words"), ADDED, 1),
     Writer("clear_messages", lambda db: db.clear_messages("live"), LIVE_ROWS, 0),
     Writer("delete_session", lambda db: db.delete_session("live"), COUNT_LIVE, 0),

@@ -22,7 +22,7 @@ def test_names_and_signatures_are_those_of_the_snapshot() -> None:
 def test_the_snapshot_holds_what_people_write() -> None:
     text = SNAPSHOT.read_text(encoding="utf-8")
     for line in (
-        "class SessionDB()",
+        "class SessionDB(",
         "class Store()",
         "def append_message(self, session_id: str",
         "class StoreLocked(",

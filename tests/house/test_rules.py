@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 RULE = re.compile(
     r"\b(?:HOME|DRIVER|FILE|PRAGMA|MODE|ERR|WRITE|READ|SCHEMA|FTS|SEARCH|CODEC|REPLAY|LIST|LINEAGE|SESSION|TITLE|APPEND"
-    r"|DELETE|EXPORT|INFO|CLI|COMPAT|TEST)-\d+\b"
+    r"|DELETE|USAGE|EXPORT|INFO|CLI|COMPAT|TEST|MIGRATE)-\d+\b"
 )
 
 
@@ -17,7 +17,7 @@ def _written() -> list[str]:
 
 def _cited() -> set[str]:
     found: set[str] = set()
-    for folder in ("hermes_store", "tests"):
+    for folder in ("hermes_store", "migrations", "tests"):
         for module in (ROOT / folder).rglob("*.py"):
             if module != Path(__file__):
                 found.update(RULE.findall(module.read_text(encoding="utf-8")))

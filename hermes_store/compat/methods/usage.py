@@ -12,7 +12,7 @@ METHODS: tuple[Method, ...] = (
             "billing_base_url=None, billing_mode=None, api_call_count=0, absolute=False)"
         ),
         "None",
-        State.PLANNED,
+        State.BUILT,
         "usage",
     ),
     Method(
