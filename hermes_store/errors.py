@@ -108,6 +108,16 @@ class SchemaTooNew(OpenFailed):
     needs_action = True
 
 
+class StampUnreadable(OpenFailed):
+    """The schema version of this file is no number."""
+
+    needs_action = True
+
+
+class BackupFailed(OpenFailed):
+    """The copy that was to be made before the upgrade could not be made; nothing was changed."""
+
+
 class DriverUnavailable(OpenFailed):
     """No SQLite driver fits what was asked for."""
 
@@ -124,6 +134,12 @@ class WalUnsupportedError(OpenFailed):
 
 class IrreversibleMigration(HermesStoreError):
     """This revision cannot be taken back."""
+
+    needs_action = True
+
+
+class OnlineMigration(HermesStoreError):
+    """This revision moves data that it has to look at, so it cannot be written as SQL."""
 
     needs_action = True
 

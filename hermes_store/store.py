@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -33,12 +33,11 @@ from hermes_store.operations.append import NewMessage, add_message, append_messa
 from hermes_store.operations.delete import SECONDS_PER_DAY, delete_conversation, remove, select_expired
 from hermes_store.operations.sessions import create_session, session_values
 from hermes_store.operations.titles import set_title
+from hermes_store.operations.usage import NewUsage, record_usage
 from hermes_store.repositories import Repositories
-from hermes_store.schema.fingerprint import is_current
-from hermes_store.schema.pipeline import bring_current
 from hermes_store.schema.reading import prepare_for_reading
-from hermes_store.schema.report import OpenReport
-from hermes_store.schema.versions import HEAD_REVISION
+from hermes_store.schema.report import OpenReport, Progress
+from hermes_store.schema.upgrade import bring_up_to_date
 from hermes_store.settings import Settings
 
 if TYPE_CHECKING:
@@ -99,6 +98,14 @@ class Unit(Repositories):
         if not set_title(self, session_id, title):
             raise SessionNotFound(session_id)
 
+    def record_usage(self, session_id: str, usage: NewUsage, *, absolute: bool = False) -> None:
+        """Add to what a session has used, with `absolute` overwrite its totals. Rules USAGE-1 to USAGE-5.
+
+        An unknown session is created. Raises InvalidValue for an id that is None or holds a NUL, and for numbers
+        beyond 64 bits.
+        """
+        record_usage(self, session_id, usage, self._clock.now(), absolute=absolute)
+
     def end_session(self, session_id: str, reason: str | None) -> bool:
         """End a live session; False if it had ended already. Raises SessionNotFound. Rule SESSION-3."""
         if self.sessions.closing(session_id) is None:
@@ -143,6 +150,21 @@ class Unit(Repositories):
             orm.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a store is being opened."""
+
+    driver: Driver
+    settings: Settings
+    clock: Clock
+    backup: Path | bool
+    progress: Progress | None
+
+
+def _copy_target(backup: bool | str | os.PathLike[str]) -> Path | bool:  # noqa: FBT001 - as it was given
+    return backup if isinstance(backup, bool) else Path(backup).absolute()
+
+
 class Store:
     """A session store: one file, written in units and read in snapshots, by many threads and processes.
 
@@ -164,40 +186,44 @@ class Store:
         *,
         read_only: bool = False,
         create: bool = True,
+        backup: bool | str | os.PathLike[str] = False,
+        progress: Progress | None = None,
         settings: Settings | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> "Store":
         """Open the store at `path`, by default that of the profile in force, and bring it to the current shape.
 
         `create=False`: a missing file is an error. `read_only`: nothing on disk is changed, older files are read as
-        they are. Raises OpenFailed (StoreMissing, NotWritable, SchemaTooOld, SchemaTooNew, DriverConflict),
-        NotADatabase, NotAStore, StoreLocked, CorruptStore. Rules FILE-1 to FILE-5 and SCHEMA-3 to SCHEMA-8.
+        they are. `backup`: a verified copy is made before a file that has content is changed, beside it or at the path
+        that is given; `report.backup` says where. `progress` is told each step of an upgrade. Raises OpenFailed
+        (StoreMissing, NotWritable, SchemaTooNew, StampUnreadable, BackupFailed, DriverConflict), NotADatabase,
+        NotAStore, StoreLocked, CorruptStore. Rules FILE-1 to FILE-6 and SCHEMA-3 to SCHEMA-12.
         """
         chosen = settings if settings is not None else Settings.from_environment()
+        way = _Way(choose_driver(chosen.driver), chosen, clock, _copy_target(backup), progress)
         target = default_store_path() if path is None else Path(path)
         if str(target) != IN_MEMORY:
             # Once and for all: the process may change its folder.
             target = target.absolute()
-        driver = choose_driver(chosen.driver)
         if read_only:
-            return cls._open_read_only(target, driver, chosen, clock)
+            return cls._open_read_only(target, way)
         if str(target) == IN_MEMORY:
-            return cls._open_file(target, driver, chosen, clock, new_file=True, quarantined=None)
+            return cls._open_file(target, way, new_file=True, alone=True)
         state = inspect_file(target)
         if state is FileState.DATABASE:
             require_writable(target)
-            return cls._open_file(target, driver, chosen, clock, new_file=False, quarantined=None)
+            return cls._open_file(target, way, new_file=False, alone=False)
         if state in (FileState.DIRECTORY, FileState.SPECIAL) or (state is FileState.MISSING and not create):
             refuse(target, state)
         try:
-            return cls._open_first(target, driver, chosen, clock)
+            return cls._open_first(target, way)
         except HermesStoreError:
             raise
         except OSError as exc:
             raise OpenFailed(f"unable to open database file: {target} cannot be made: {exc.strerror}") from exc
 
     @classmethod
-    def _open_first(cls, target: Path, driver: Driver, settings: Settings, clock: Clock) -> "Store":
+    def _open_first(cls, target: Path, way: "_Way") -> "Store":
         """Create the file, or deal with one that is no database, alone among all processes."""
         own = is_default_store(target)
         state = inspect_file(target)
@@ -205,7 +231,7 @@ class Store:
             refuse(target, state)
         make_folder(target.parent)
         require_writable(target)
-        with first_open_lock(target, clock) as held:
+        with first_open_lock(target, way.clock) as held:
             # Somebody else may have made the file meanwhile.
             state = inspect_file(target)
             quarantined = None
@@ -215,51 +241,50 @@ class Store:
                 if not own:
                     refuse(target, state)
                 require_lock(held, target)
-                quarantined = str(quarantine(target, state, clock))
+                quarantined = str(quarantine(target, state, way.clock))
                 state = FileState.MISSING
             if state is not FileState.MISSING:
-                return cls._open_file(target, driver, settings, clock, new_file=False, quarantined=None)
+                return cls._open_file(target, way, new_file=False, alone=True)
             with creating(target):
-                return cls._open_file(target, driver, settings, clock, new_file=True, quarantined=quarantined)
+                store = cls._open_file(target, way, new_file=True, alone=True)
+        if quarantined is not None:
+            store.report = replace(store.report, quarantined=quarantined)
+        return store
 
     @classmethod
-    def _open_file(
-        cls, target: Path, driver: Driver, settings: Settings, clock: Clock, *, new_file: bool, quarantined: str | None
-    ) -> "Store":
-        wait = Wait(clock, settings.patience, settings.guard_patience)
+    def _open_file(cls, target: Path, way: "_Way", *, new_file: bool, alone: bool) -> "Store":
+        wait = Wait(way.clock, way.settings.patience, way.settings.guard_patience)
         while True:
             try:
-                return cls._try_file(target, driver, settings, clock, new_file=new_file, quarantined=quarantined)
+                return cls._try_file(target, way, new_file=new_file, alone=alone)
             except StoreLocked as exc:
                 wait.pause_or_raise(exc)
 
     @classmethod
-    def _try_file(
-        cls, target: Path, driver: Driver, settings: Settings, clock: Clock, *, new_file: bool, quarantined: str | None
-    ) -> "Store":
+    def _try_file(cls, target: Path, way: "_Way", *, new_file: bool, alone: bool) -> "Store":
         database = Database.open_writable(
-            target, driver=driver, settings=settings, clock=clock, new_file=new_file, cure=cure_indexes
+            target, driver=way.driver, settings=way.settings, clock=way.clock, new_file=new_file, cure=cure_indexes
         )
         try:
-            report = _bring_current(database, str(target), settings.patience)
+            report = bring_up_to_date(
+                database, patience=way.settings.patience, alone=alone, backup=way.backup, progress=way.progress
+            )
         except BaseException:
             database.close()
             raise
-        if quarantined is not None:
-            report = replace(report, quarantined=quarantined)
-        return cls(database, settings, clock, report)
+        return cls(database, way.settings, way.clock, report)
 
     @classmethod
-    def _open_read_only(cls, target: Path, driver: Driver, settings: Settings, clock: Clock) -> "Store":
+    def _open_read_only(cls, target: Path, way: "_Way") -> "Store":
         refuse(target, inspect_file(target))
         database = Database.open_read_only(
             target,
-            driver=driver,
-            settings=settings,
-            clock=clock,
+            driver=way.driver,
+            settings=way.settings,
+            clock=way.clock,
             prepare_reader=lambda connection: prepare_for_reading(connection, str(target)),
         )
-        return cls(database, settings, clock, OpenReport())
+        return cls(database, way.settings, way.clock, OpenReport())
 
     # -- what it is -----------------------------------------------------------------------------------------
 
@@ -410,26 +435,3 @@ class Reading:
     ) -> None:
         self._lease.end()
         self._snapshot.__exit__(kind, error, traceback)
-
-
-def _bring_current(database: Database, name: str, patience: float) -> OpenReport:
-    """The short way for a file that is current, the pipeline for any other."""
-    with database.writer.exclusive() as connection:
-        if is_current(connection):
-            return OpenReport(revision=HEAD_REVISION)
-
-    def body(connection: Connection) -> OpenReport:
-        # Another process may have been first.
-        return (
-            OpenReport(revision=HEAD_REVISION)
-            if is_current(connection)
-            else bring_current(connection, name, _run_revisions)
-        )
-
-    return database.writer.run(body, patience=patience)
-
-
-def _run_revisions(connection: Connection) -> None:
-    from hermes_store.schema.environment import run_revisions
-
-    run_revisions(connection)

@@ -3,6 +3,7 @@
 Purpose: what a file has after this revision that it had not before.
 Stamp: the schema version whose step this is, if any.
 Cost on a large file: quick, or how long per million messages.
+Rule: its id in docs/behaviour.
 Runs again: yes; say which shape it checks first.
 Downgrade: what it restores, or why it cannot.
 """

@@ -18,7 +18,7 @@ from hermes_store.home import canonical
 from hermes_store.operations.listing import list_sessions
 from hermes_store.operations.titles import refuse_title
 from hermes_store.portability.export import export_one, export_sessions, json_line
-from hermes_store.repositories.records import MessageRecord, SessionSummary
+from hermes_store.repositories.records import PROMPT_HASH, MessageRecord, SessionRecord, SessionSummary
 from hermes_store.repositories.search import SearchFilter
 from hermes_store.repositories.sessions import SessionFilter
 from hermes_store.store import Store
@@ -62,8 +62,16 @@ def list_command(options: Options, source: str | None, limit: int, offset: int) 
         talk(f"{len(found)} of {total} sessions; --limit and --offset show others")
 
 
+def _session_json(session: SessionRecord) -> dict[str, Any]:
+    shown = dataclasses.asdict(session)
+    if shown[PROMPT_HASH] is None:
+        # Most files have no such column.
+        del shown[PROMPT_HASH]
+    return shown
+
+
 def _summary_json(summary: SessionSummary) -> dict[str, Any]:
-    shown = dataclasses.asdict(summary.session)
+    shown = _session_json(summary.session)
     del shown["system_prompt"]
     return {**shown, "preview": summary.preview, "last_active": summary.last_active, "unread": summary.unread}
 
@@ -78,7 +86,7 @@ def show(options: Options, session_id: str, everything: bool) -> None:  # noqa: 
         session = reader.sessions.get(reader.sessions.resolve(session_id))
         messages = reader.messages.of_session(session.id, include_inactive=everything)
     if options.json:
-        print_json({**dataclasses.asdict(session), "messages": [dataclasses.asdict(each) for each in messages]})
+        print_json({**_session_json(session), "messages": [dataclasses.asdict(each) for each in messages]})
         return
     facts: list[tuple[str, object]] = [
         ("id", session.id),

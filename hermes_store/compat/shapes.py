@@ -7,7 +7,7 @@ from typing import Any
 from hermes_store.errors import InvalidValue
 from hermes_store.operations.listing import SessionLine
 from hermes_store.repositories.messages import decode_row
-from hermes_store.repositories.records import MESSAGE_COLUMNS, SESSION_COLUMNS, SearchHit
+from hermes_store.repositories.records import MESSAGE_COLUMNS, SearchHit, session_fields
 
 SEARCH_FIELDS = tuple(field.name for field in dataclasses.fields(SearchHit))
 """The keys of a search result, in the order of every result."""
@@ -15,7 +15,7 @@ SEARCH_FIELDS = tuple(field.name for field in dataclasses.fields(SearchHit))
 
 def session_dict(row: tuple[Any, ...]) -> dict[str, Any]:
     """A session with all its columns; JSON columns are text."""
-    return dict(zip(SESSION_COLUMNS, row, strict=True))
+    return session_fields(row)
 
 
 def message_dicts(rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ def line_dict(line: SessionLine, *, compact: bool) -> dict[str, Any]:
 
     That is `preview`, `last_active`, `unread`, and `_lineage_root_id` for a conversation of several segments.
     """
-    shown = dict(zip(SESSION_COLUMNS, line.row, strict=True))
+    shown = session_fields(line.row)
     if compact:
         del shown["system_prompt"]
     shown["preview"] = line.preview

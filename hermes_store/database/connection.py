@@ -124,12 +124,14 @@ class Connection:
     nothing more is executed and every call raises UnitLost.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_error", "_sa", "driver", "in_unit", "raw", "refusal")
+    __slots__ = ("__weakref__", "_engine", "_error", "_sa", "driver", "in_unit", "raw", "refusal", "traits")
 
     def __init__(self, raw: "DriverConnection", driver: Driver) -> None:
         self.raw = raw
         self.driver = driver
         self.in_unit = False
+        # What the file has that only some files have; statements may differ by it.
+        self.traits: frozenset[str] = frozenset()
         # Set while statements must not run: after a lost unit, and on a writer's connection outside its doors.
         self.refusal: type[HermesStoreError] | None = None
         self._error = driver.module.Error

@@ -34,6 +34,7 @@ class Database:
         self.clock = clock
         self.journal_mode = ""
         self.read_only = False
+        self._traits: frozenset[str] = frozenset()
         self._closed = False
         self._process = clock.process_id()
         self._settings = settings
@@ -104,9 +105,16 @@ class Database:
             raise ReadOnlyStore(f"attempt to write a readonly database: {self.path} was opened for reading only")
         return self._writer
 
+    def set_traits(self, traits: frozenset[str]) -> None:
+        """Tell every connection what this file has that only some files have; before the first reader is made."""
+        self._traits = traits
+        if self._writer is not None:
+            self._writer.connection.traits = traits
+
     def _open_reader(self) -> Connection:
         raw = connect(self.path, driver=self.driver, read_only=True, timeout=READER_TIMEOUT)
         connection = Connection(raw, self.driver)
+        connection.traits = self._traits
         if self._prepare_reader is not None:
             try:
                 self._prepare_reader(connection)

@@ -129,18 +129,19 @@ def _lock_path(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def first_open_lock(path: Path, clock: Clock) -> Iterator[bool]:
-    """A lock across processes for the first open of a file and for moving a bad one aside.
+def first_open_lock(path: Path, clock: Clock, *, patience: float = _LOCK_PATIENCE) -> Iterator[bool]:
+    """A lock across processes for the first open of a file, for moving a bad one aside, and for upgrading one.
 
-    Yields whether it was got within five seconds. Creating a database leaves the file at 0 bytes until the first
-    write; without this lock a second opener would take that for damage.
+    Yields whether it was got within the patience, in seconds. Creating a database leaves the file at 0 bytes until the
+    first write; without this lock a second opener would take that for damage. And whoever waits for it knows that a
+    file is being upgraded, which may take long, and not held by a writer that hangs.
     """
     if os.name != "posix":
         yield True
         return
     descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = clock.monotonic() + _LOCK_PATIENCE
+        deadline = clock.monotonic() + patience
         held = _try_lock(descriptor)
         while not held and clock.monotonic() < deadline:
             clock.sleep(_LOCK_POLL)

@@ -22,6 +22,7 @@ class Lease(Connection):
         self._ended = False
         self.raw = inner.raw
         self.driver = inner.driver
+        self.traits = inner.traits
         self._error = inner.driver.module.Error
         self._sa = None
 

@@ -3,7 +3,10 @@
 from typing import TYPE_CHECKING
 
 from hermes_store.errors import CorruptStore
-from hermes_store.fts.indexes import INDEXES, REBUILD_LIMIT, layout_is_current, objects
+from hermes_store.fts import indexes
+from hermes_store.fts.ensure import refill
+from hermes_store.fts.indexes import TRIGRAM_INDEX
+from hermes_store.fts.layouts import Layout, layouts, objects
 from hermes_store.fts.marks import set_mark
 from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index, passes_nul, writer_note
 
@@ -17,11 +20,9 @@ def cure_indexes(connection: "Connection") -> bool:
     First the rows that another SQLite library indexed in its own way, which cost little; then, up to 20,000 messages, a
     rebuild of every index that differs from the messages. Raises CorruptStore where the damage is not in an index.
     """
-    present = objects(connection)
-    if not layout_is_current(present):
-        return False
+    found = layouts(objects(connection))
     changed = False
-    if "messages_fts_trigram" in present and connection.driver.has_trigram:
+    if TRIGRAM_INDEX in found and connection.driver.has_trigram:
         try:
             rows, note = adopt_index(connection, None)
         except CorruptStore:
@@ -29,13 +30,15 @@ def cure_indexes(connection: "Connection") -> bool:
             rows, note = 0, writer_note(connection.driver, passes_nul=passes_nul(connection))
         set_mark(connection, WRITER_KEY, note)
         changed = rows > 0
-    if connection.sql("SELECT count(*) FROM messages")[0][0] > REBUILD_LIMIT:
+    if connection.sql("SELECT count(*) FROM messages")[0][0] > indexes.REBUILD_LIMIT:
         return changed
-    for index in INDEXES:
-        if index.name in present:
-            try:
-                index.check(connection)
-            except CorruptStore:
+    for index, layout in found.items():
+        try:
+            index.check(connection)
+        except CorruptStore:
+            if layout is Layout.UNKNOWN:
                 index.rebuild(connection)
-                changed = True
+            else:
+                refill(connection, index, layout)
+            changed = True
     return changed

@@ -1,4 +1,4 @@
-"""The full-text indexes over messages: their tables, views and guarded triggers (rules FTS-1 to FTS-4).
+"""The full-text indexes over messages: their tables, views and guarded triggers of today (rules FTS-1 to FTS-4).
 
 Both indexes are external-content FTS5 tables: they hold no text of their own, so every change of a message must be
 told to them, which the triggers do. A trigger is guarded: while an index is being rebuilt, rows between the progress
@@ -7,8 +7,6 @@ mark and the high-water mark are not in it yet, and telling it to delete such a 
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from hermes_store.fts.marks import set_mark
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -49,9 +47,10 @@ class Index:
 
     def create_statements(self) -> tuple[str, ...]:
         """The DDL of view, table and triggers, each "if not exists"."""
-        return (*self._tables(), *self._triggers())
+        return (*self.tables(), *self.triggers())
 
-    def _tables(self) -> tuple[str, ...]:
+    def tables(self) -> tuple[str, ...]:
+        """The DDL of the table and of the view under it."""
         tokenize = f", tokenize='{self.tokenizer}'" if self.tokenizer else ""
         table = (
             f"CREATE VIRTUAL TABLE IF NOT EXISTS {self.name} USING fts5("
@@ -65,7 +64,8 @@ class Index:
         )
         return (view, table)
 
-    def _triggers(self) -> tuple[str, str, str]:
+    def triggers(self) -> tuple[str, str, str]:
+        """The DDL of the three triggers, in the order of `trigger_names`."""
         insert, delete, update = self.trigger_names
         watched = (*COLUMNS, "role") if self.skips_tools else COLUMNS
         changed = " OR ".join(f"old.{column} IS NOT new.{column}" for column in watched)
@@ -99,16 +99,17 @@ class Index:
     # -- commands -------------------------------------------------------------------------------------------
 
     def add_row(self, connection: "Connection", row_id: int, values: tuple[str | None, ...]) -> None:
-        """Index the three texts of a row that the index does not hold."""
-        connection.sql(
-            f"INSERT INTO {self.name}(rowid, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?)",
-            (row_id, *values),
-        )
+        """Index the texts of a row that the index does not hold; one text for each of its columns."""
+        columns = COLUMNS[: len(values)]
+        marks = ", ".join("?" for _ in (row_id, *values))
+        connection.sql(f"INSERT INTO {self.name}(rowid, {', '.join(columns)}) VALUES ({marks})", (row_id, *values))
 
     def remove_row(self, connection: "Connection", row_id: int, values: tuple[str | None, ...]) -> None:
-        """Take a row out; `values` are the texts exactly as they were indexed."""
+        """Take a row out of an index over others' content; `values` are the texts exactly as they were indexed."""
+        columns = COLUMNS[: len(values)]
+        marks = ", ".join("?" for _ in (row_id, *values))
         connection.sql(
-            f"INSERT INTO {self.name}({self.name}, rowid, {', '.join(COLUMNS)}) VALUES ('delete', ?, ?, ?, ?)",
+            f"INSERT INTO {self.name}({self.name}, rowid, {', '.join(columns)}) VALUES ('delete', {marks})",
             (row_id, *values),
         )
 
@@ -132,63 +133,3 @@ INDEXES = (BASE_INDEX, TRIGRAM_INDEX)
 
 REBUILD_LIMIT = 20_000
 """Messages; opening a store never fills an index of more."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """What `ensure_indexes` did: indexes filled anew, and indexes left to be filled by a later rebuild."""
-
-    rebuilt: tuple[str, ...] = ()
-    pending: tuple[str, ...] = ()
-
-
-def ensure_indexes(connection: "Connection") -> IndexReport:
-    """Create what is missing of the current layout; fill an index whose triggers were not all there. Rule FTS-3.
-
-    Without FTS5, or without the trigram tokenizer, the index concerned is left out and searching degrades. Above
-    20,000 messages nothing is filled: the indexes are emptied and marked, and searching covers the rest by scan.
-    """
-    present = objects(connection)
-    incomplete = []
-    for index in INDEXES:
-        usable = connection.driver.has_trigram if index.tokenizer == "trigram" else connection.driver.has_fts5
-        if not usable or all(name in present for name in (index.name, *index.trigger_names)):
-            continue
-        for statement in index.create_statements():
-            connection.sql(statement)
-        incomplete.append(index)
-    if not incomplete:
-        return IndexReport()
-    names = tuple(index.name for index in incomplete)
-    highest, count = connection.sql("SELECT COALESCE(MAX(id), 0), COUNT(*) FROM messages")[0]
-    if count <= REBUILD_LIMIT:
-        for index in incomplete:
-            index.rebuild(connection)
-        return IndexReport(rebuilt=names)
-    # One pair of marks serves both indexes, so both begin anew.
-    for index in INDEXES:
-        if index.name in present or index in incomplete:
-            index.clear(connection)
-    for key, value in ((HIGH_WATER_KEY, highest), (PROGRESS_KEY, 0)):
-        set_mark(connection, key, str(value))
-    return IndexReport(pending=names)
-
-
-def rebuild_pending(connection: "Connection") -> bool:
-    """True while part of the messages is not in the indexes."""
-    return bool(connection.sql("SELECT 1 FROM state_meta WHERE key = ?", (HIGH_WATER_KEY,)))
-
-
-def objects(connection: "Connection") -> dict[str, str]:
-    """Name and stored text of every table, view and trigger."""
-    return {
-        name: text or ""
-        for name, text in connection.sql(
-            "SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view', 'trigger')"
-        )
-    }
-
-
-def layout_is_current(present: dict[str, str]) -> bool:
-    """False for the older layouts, which index one joined text. Judged by the shape of both tables. Rule FTS-2."""
-    return all("tool_name" in present[index.name].lower() for index in INDEXES if index.name in present)

@@ -7,15 +7,19 @@ anew, before anybody can meet them.
 """
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hermes_store.fts.indexes import REBUILD_LIMIT, TRIGRAM_INDEX
+from hermes_store.fts import indexes
+from hermes_store.fts.indexes import TRIGRAM_INDEX
+from hermes_store.fts.layouts import Layout, layout_of, objects, rows_due, texts
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
     from hermes_store.database.driver import Driver
 
 WRITER_KEY = "hermes_store_fts_writer"
+_PAGE = 500  # ids read at once
 
 
 def writer_note(driver: "Driver", *, passes_nul: bool | None) -> str:
@@ -61,38 +65,53 @@ def adopt_index(connection: "Connection", note: str | None) -> tuple[int, str]:
     """
     driver = connection.driver
     now_passes = passes_nul(connection)
-    before = _read(note).get("trigram_passes_nul")
-    if before is now_passes:
-        return 0, writer_note(driver, passes_nul=now_passes)
-    rows = _nul_rows(connection)
-    if not rows:
-        return 0, writer_note(driver, passes_nul=now_passes)
+    layout = layout_of(TRIGRAM_INDEX, objects(connection))
+    settled = writer_note(driver, passes_nul=now_passes)
+    if _read(note).get("trigram_passes_nul") is now_passes or layout is None:
+        return 0, settled
+    if layout is Layout.UNKNOWN:
+        has_rows = any(True for _ in _nul_rows(connection, Layout.CURRENT))
+        return _rebuild(connection, int(has_rows), settled) if has_rows else (0, settled)
     if now_passes:
-        changed = sum(_extend(connection, row_id, values) for row_id, *values in rows)
-        return changed, writer_note(driver, passes_nul=now_passes)
-    if not any(_indexed_whole(connection, row_id, values) for row_id, *values in rows):
-        return 0, writer_note(driver, passes_nul=now_passes)
+        return sum(
+            _extend(connection, layout, row_id, values) for row_id, values in _nul_rows(connection, layout)
+        ), settled
+    whole = sum(_indexed_whole(connection, row_id, values) for row_id, values in _nul_rows(connection, layout))
     # This library cannot name what the other one indexed behind the NUL: only a rebuild removes it.
-    total = connection.sql(f"SELECT count(*) FROM {TRIGRAM_INDEX.source}")[0][0]
-    if total > REBUILD_LIMIT:
-        return 0, writer_note(driver, passes_nul=None)
+    return _rebuild(connection, whole, settled) if whole else (0, settled)
+
+
+def _rebuild(connection: "Connection", rows: int, settled: str) -> tuple[int, str]:
+    if connection.sql("SELECT count(*) FROM messages")[0][0] > indexes.REBUILD_LIMIT:
+        return 0, writer_note(connection.driver, passes_nul=None)
     TRIGRAM_INDEX.rebuild(connection)
-    return len(rows), writer_note(driver, passes_nul=now_passes)
+    return rows, settled
 
 
-def _nul_rows(connection: "Connection") -> list[tuple[int, str | None, str | None, str | None]]:
+def _nul_rows(connection: "Connection", layout: Layout) -> Iterator[tuple[int, tuple[str | None, ...]]]:
+    """Id and texts of the rows that hold a NUL, a row at a time: a structured message may hold whole pictures."""
+    if layout is Layout.INLINE:
+        source, due = f"{TRIGRAM_INDEX.name}_content AS m", "1"
+        columns: tuple[str, ...] = ("m.c0",)
+    else:
+        source, due = "messages AS m", rows_due(TRIGRAM_INDEX, layout)
+        columns = texts(layout, "m")
     # A function call hides the rows from every index: one pass over the table, only when the library has changed.
-    return connection.sql(
-        "SELECT id, content, tool_name, tool_calls FROM messages WHERE role <> 'tool' AND ("
-        "instr(content, char(0)) > 0 OR instr(tool_name, char(0)) > 0 OR instr(tool_calls, char(0)) > 0)"
-    )
+    holds = " OR ".join(f"instr({column}, char(0)) > 0" for column in columns)
+    after = -1
+    while ids := connection.sql(
+        f"SELECT m.id FROM {source} WHERE m.id > ? AND {due} AND ({holds}) ORDER BY m.id LIMIT {_PAGE}", (after,)
+    ):
+        for (row_id,) in ids:
+            yield row_id, connection.sql(f"SELECT {', '.join(columns)} FROM {source} WHERE m.id = ?", (row_id,))[0]
+        after = ids[-1][0]
 
 
 def _before_nul(value: str | None) -> str | None:
     return value.split("\0", 1)[0] if isinstance(value, str) else value
 
 
-def _indexed_whole(connection: "Connection", row_id: int, values: list[str | None]) -> bool:
+def _indexed_whole(connection: "Connection", row_id: int, values: tuple[str | None, ...]) -> bool:
     """Whether the index holds text of this row that stands behind a NUL."""
     for value in values:
         tail = value.split("\0", 1)[1] if isinstance(value, str) and "\0" in value else ""
@@ -112,10 +131,16 @@ def _is_indexed(connection: "Connection", row_id: int) -> bool:
     return bool(connection.sql(f"SELECT 1 FROM {docsize} WHERE id = ?", (row_id,)))
 
 
-def _extend(connection: "Connection", row_id: int, values: list[str | None]) -> bool:
+def _extend(connection: "Connection", layout: Layout, row_id: int, values: tuple[str | None, ...]) -> bool:
     """Replace an entry that stops at the NUL by one of the whole text; False when there is none such."""
     if not _is_indexed(connection, row_id) or _indexed_whole(connection, row_id, values):
         return False
-    TRIGRAM_INDEX.remove_row(connection, row_id, tuple(_before_nul(value) for value in values))
-    TRIGRAM_INDEX.add_row(connection, row_id, tuple(values))
+    indexed = tuple(_before_nul(value) for value in values)
+    if layout is Layout.INLINE:
+        # Such an index takes out what its own copy says, which has to be what was indexed.
+        connection.sql(f"UPDATE {TRIGRAM_INDEX.name}_content SET c0 = ? WHERE id = ?", (*indexed, row_id))
+        connection.sql(f"DELETE FROM {TRIGRAM_INDEX.name} WHERE rowid = ?", (row_id,))
+    else:
+        TRIGRAM_INDEX.remove_row(connection, row_id, indexed)
+    TRIGRAM_INDEX.add_row(connection, row_id, values)
     return True

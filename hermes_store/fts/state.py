@@ -3,16 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermes_store.fts.indexes import (
-    BASE_INDEX,
-    HIGH_WATER_KEY,
-    INDEXES,
-    TRIGRAM_INDEX,
-    Index,
-    layout_is_current,
-    objects,
-    rebuild_pending,
-)
+from hermes_store.fts.ensure import PARTIAL_KEY, rebuild_pending
+from hermes_store.fts.indexes import HIGH_WATER_KEY, INDEXES, Index
+from hermes_store.fts.layouts import Layout, layouts, objects, rows_due
 from hermes_store.fts.nul_rows import WRITER_KEY, writer_passes_nul
 
 if TYPE_CHECKING:
@@ -33,18 +26,28 @@ class SearchCapability:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """One index: how many messages it holds of those that are due, and how many of its triggers are there."""
+    """One index: how many messages it holds of those that are due, and how many of its triggers are there.
+
+    layout: None where there is no such index.
+    """
 
     name: str
-    present: bool
+    layout: str | None
     rows: int
     rows_due: int
     triggers: int
     complete: bool
 
+    @property
+    def present(self) -> bool:
+        """True if there is such an index."""
+        return self.layout is not None
+
 
 _CAPABILITY = (
-    f"SELECT (SELECT count(*) FROM state_meta WHERE key = '{HIGH_WATER_KEY}'), "
+    f"SELECT (SELECT count(*) FROM state_meta WHERE key = '{HIGH_WATER_KEY}' OR (key = '{PARTIAL_KEY}' AND EXISTS ("
+    f"SELECT 1 FROM sqlite_master WHERE name IN ({', '.join(repr(index.name) for index in INDEXES)}) "
+    "AND instr(sql, 'tool_name') = 0))), "
     f"(SELECT value FROM state_meta WHERE key = '{WRITER_KEY}'), "
     + ", ".join(
         "(SELECT count(*) FROM sqlite_master WHERE name IN "
@@ -69,23 +72,23 @@ def capability(connection: "Connection") -> SearchCapability:
 def index_states(connection: "Connection") -> list[IndexState]:
     """The state of every index, for people; counts rows."""
     present = objects(connection)
+    found = layouts(present)
     pending = rebuild_pending(connection)
-    return [_state_of(connection, index, present, pending=pending) for index in INDEXES]
+    return [_state_of(connection, index, found.get(index), present, pending=pending) for index in INDEXES]
 
 
-def _state_of(connection: "Connection", index: Index, present: dict[str, str], *, pending: bool) -> IndexState:
-    condition = " WHERE role <> 'tool'" if index.skips_tools and layout_is_current(present) else ""
-    due = connection.sql(f"SELECT count(*) FROM messages{condition}")[0][0]
-    there = index.name in present
+def _state_of(
+    connection: "Connection", index: Index, layout: Layout | None, present: dict[str, str], *, pending: bool
+) -> IndexState:
+    due = connection.sql(f"SELECT count(*) FROM messages AS m WHERE {rows_due(index, layout)}")[0][0]
+    there = layout is not None
     rows = connection.sql(f"SELECT count(*) FROM {index.name}_docsize")[0][0] if there else 0
     triggers = sum(name in present for name in index.trigger_names)
     complete = there and not pending and rows == due and triggers == len(index.trigger_names)
-    return IndexState(index.name, there, rows, due, triggers, complete)
+    return IndexState(index.name, layout.value if layout is not None else None, rows, due, triggers, complete)
 
 
 def check_indexes(connection: "Connection") -> None:
     """Compare every index with the text of every row; raises CorruptStore where they differ."""
-    present = objects(connection)
-    for index in (BASE_INDEX, TRIGRAM_INDEX):
-        if index.name in present:
-            index.check(connection)
+    for index in layouts(objects(connection)):
+        index.check(connection)

@@ -16,6 +16,7 @@ _END_REASON = SESSION_COLUMNS.index("end_reason")
 _HEARTBEAT = SESSION_COLUMNS.index("last_activity_at")
 _STARTED = SESSION_COLUMNS.index("started_at")
 _LAST_READ = SESSION_COLUMNS.index("last_read_at")
+_AFTER_LAST = len(SESSION_COLUMNS)  # where newer files have the hash of the prompt
 
 # What a compressed conversation shows of its latest segment; everything else is its first segment's.
 _FROM_TIP = tuple(
@@ -103,6 +104,7 @@ def _lines(repos: Repositories, pairs: Sequence[tuple[tuple[Any, ...], tuple[Any
             merged = list(row)
             for position in _FROM_TIP:
                 merged[position] = tip[position]
+            merged[_AFTER_LAST:] = tip[_AFTER_LAST:]
             line = tuple(merged)
         unread = is_unread(row[_LAST_READ], last_active)
         root = None if tip is None else row[_ID]

@@ -18,7 +18,7 @@ def export_one(repos: Repositories, session_id: str) -> dict[str, Any] | None:
     row = repos.sessions.find_row(session_id)
     if row is None:
         return None
-    exported = dict(zip(SESSION_COLUMNS, row, strict=True))
+    exported = dict(zip(SESSION_COLUMNS, row, strict=False))  # the hash of a prompt means nothing elsewhere
     exported["messages"] = _messages(repos, session_id)
     return exported
 
@@ -34,7 +34,7 @@ def export_sessions(repos: Repositories, *, source: str | None = None) -> Iterat
     activity = {row[0]: last_activity(row, times.get(row[0])) for row in rows}
     started = SESSION_COLUMNS.index("started_at")
     for row in sorted(rows, key=lambda row: (activity[row[0]], row[started], row[0]), reverse=True):
-        exported = dict(zip(SESSION_COLUMNS, row, strict=True))
+        exported = dict(zip(SESSION_COLUMNS, row, strict=False))
         exported["last_active"] = activity[row[0]]
         exported["messages"] = _messages(repos, row[0])
         yield exported

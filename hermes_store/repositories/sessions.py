@@ -5,7 +5,25 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, Select, Update, bindparam, delete, func, insert, null, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Select,
+    Text,
+    Update,
+    bindparam,
+    case,
+    column,
+    delete,
+    func,
+    insert,
+    literal_column,
+    null,
+    or_,
+    select,
+    table,
+    update,
+)
 
 from hermes_store.database.connection import Connection
 from hermes_store.database.statements import Statement
@@ -13,7 +31,8 @@ from hermes_store.errors import AmbiguousSession, SessionNotFound
 from hermes_store.models.tables import SESSIONS
 from hermes_store.repositories.constructs import constant, id_list, ids_in, like_literal
 from hermes_store.repositories.lineage import COMPRESSION, is_listable
-from hermes_store.repositories.records import SESSION_COLUMNS, SessionRecord
+from hermes_store.repositories.records import PROMPT_HASH, SESSION_COLUMNS, SessionRecord
+from hermes_store.schema.traits import PROMPTS_BY_HASH
 
 _table = SESSIONS
 _c = _table.c
@@ -40,20 +59,48 @@ WORKSPACE = ("cwd", "git_repo_root", "git_branch", "profile_name")
 IDENTITY = ("user_id", "session_key", "chat_id", "chat_type", "thread_id", "display_name", "origin_json")
 """What the continuation of a compressed session takes over as well."""
 
-_ALL_COLUMNS = select(*(_c[name] for name in SESSION_COLUMNS))
-_ROW = Statement(_ALL_COLUMNS.where(_c.id == _ID))
-_ROWS = Statement(_ALL_COLUMNS.where(_c.id.in_(ids_in("session_ids"))))
+
+def _all_columns(*, by_hash: bool) -> Select[Any]:
+    """Every column; where the file keeps prompts by hash, the prompt itself in the place of one that was moved."""
+    if not by_hash:
+        return select(*(_c[name] for name in SESSION_COLUMNS))
+    found = select(_prompts.c.prompt).where(_prompts.c.hash == _prompt_hash).scalar_subquery()
+    columns = [
+        func.coalesce(found, _c.system_prompt).label(name) if name == "system_prompt" else _c[name]
+        for name in SESSION_COLUMNS
+    ]
+    return select(*columns, _prompt_hash)
+
+
+_prompts = table("system_prompts", column("hash"), column("prompt"))
+_prompt_hash: ColumnElement[str] = literal_column(f"sessions.{PROMPT_HASH}", Text())
+
+
+@cache
+def _row(*, by_hash: bool) -> Statement:
+    return Statement(_all_columns(by_hash=by_hash).where(_c.id == _ID))
+
+
+@cache
+def _rows(*, by_hash: bool) -> Statement:
+    return Statement(_all_columns(by_hash=by_hash).where(_c.id.in_(ids_in("session_ids"))))
+
+
 _EXISTING = Statement(select(_c.id).where(_c.id.in_(ids_in("session_ids"))))
 _LIKE_PREFIX = Statement(select(_c.id).where(_c.id.like(bindparam("pattern"), escape="\\")).order_by(_c.id).limit(2))
 
 _INSERT = Statement(
     insert(_table).values({name: bindparam(name) for name in ("id", "source", "user_id", *BACKFILLED, "started_at")})
 )
-_FILL = Statement(
-    update(_table)
-    .where(_c.id == bindparam("known_id"))
-    .values({name: func.coalesce(_c[name], bindparam(name)) for name in BACKFILLED})
-)
+
+
+@cache
+def _fill(*, by_hash: bool) -> Statement:
+    values: dict[str, ColumnElement[Any]] = {name: func.coalesce(_c[name], bindparam(name)) for name in BACKFILLED}
+    if by_hash:
+        # A session whose prompt was moved has one.
+        values["system_prompt"] = case((_prompt_hash.is_(None), values["system_prompt"]), else_=_c.system_prompt)
+    return Statement(update(_table).where(_c.id == bindparam("known_id")).values(values))
 
 
 def _inherit(columns: tuple[str, ...]) -> Update:
@@ -169,12 +216,13 @@ class SessionRepository:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._by_hash = PROMPTS_BY_HASH in connection.traits
 
     # -- reading --------------------------------------------------------------------------------------------
 
     def find_row(self, session_id: str) -> tuple[Any, ...] | None:
-        """The raw row in the order of `SESSION_COLUMNS`, or None."""
-        row: tuple[Any, ...] | None = self._connection.row(_ROW, {"session_id": session_id})
+        """The raw row in the order of `SESSION_COLUMNS`, or None. In files that have such, the prompt's hash follows."""
+        row: tuple[Any, ...] | None = self._connection.row(_row(by_hash=self._by_hash), {"session_id": session_id})
         return row
 
     def find(self, session_id: str) -> SessionRecord | None:
@@ -191,7 +239,7 @@ class SessionRepository:
 
     def rows_of(self, session_ids: Collection[str]) -> dict[str, tuple[Any, ...]]:
         """Raw rows by id, of those ids that exist."""
-        rows = self._connection.rows(_ROWS, {"session_ids": id_list(session_ids)})
+        rows = self._connection.rows(_rows(by_hash=self._by_hash), {"session_ids": id_list(session_ids)})
         return {row[0]: row for row in rows}
 
     def existing(self, session_ids: Collection[str]) -> set[str]:
@@ -226,7 +274,7 @@ class SessionRepository:
 
     def page(self, wanted: SessionFilter, *, limit: int | None, offset: int = 0) -> list[tuple[Any, ...]]:
         """Raw rows, newest start first; None or a negative limit gives all. Rule LIST-1."""
-        statement = _page_statement(wanted.shape())
+        statement = _page_statement(wanted.shape(), by_hash=self._by_hash)
         values: dict[str, Any] = {
             "limit": -1 if limit is None else limit,
             "offset": max(offset, 0),
@@ -260,7 +308,7 @@ class SessionRepository:
         if self.closing(values["id"]) is None:
             self._connection.run(_INSERT, values)
         else:
-            self._connection.run(_FILL, {**values, "known_id": values["id"]})
+            self._connection.run(_fill(by_hash=self._by_hash), {**values, "known_id": values["id"]})
 
     def inherit_from_parent(self, session_id: str) -> None:
         """Take over workspace and, from a compressed parent, identity, where still NULL. Rule SESSION-2."""
@@ -293,8 +341,8 @@ class SessionRepository:
 
 
 @cache
-def _page_statement(shape: _Shape) -> Statement:
-    query: Select[Any] = _ALL_COLUMNS
+def _page_statement(shape: _Shape, *, by_hash: bool) -> Statement:
+    query = _all_columns(by_hash=by_hash)
     if shape.source:
         query = query.where(_c.source == bindparam("source"))
     elif shape.sources:

@@ -9,6 +9,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from hermes_store.errors import UniqueFailed
 from hermes_store.models import Base
 from hermes_store.schema.recognise import columns_of
+from hermes_store.schema.report import Progress
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -43,12 +44,20 @@ def add_columns(connection: "Connection") -> tuple[str, ...]:
         live = {name.lower() for name in columns_of(connection, table.name)}
         for column in table.columns:
             if column.name.lower() not in live:
-                connection.sql(f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {column_definition(column)}')
+                definition = column_definition(column)
+                if column.server_default is None and not column.nullable and _has_rows(connection, table.name):
+                    # SQLite adds such a column to an empty table only; rows that are there cannot hold anything yet.
+                    definition = column.type.compile(_DIALECT)
+                connection.sql(f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {definition}')
                 added.append(f"{table.name}.{column.name}")
     return tuple(added)
 
 
-def create_indexes(connection: "Connection") -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _has_rows(connection: "Connection", table: str) -> bool:
+    return bool(connection.sql(f"SELECT EXISTS (SELECT 1 FROM {table})")[0][0])
+
+
+def create_indexes(connection: "Connection", progress: Progress) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Create the indexes that are not there yet; returns their names, and the sessions that lost a title held twice.
 
     Of sessions that share a title the one that was stored last keeps it.
@@ -60,6 +69,7 @@ def create_indexes(connection: "Connection") -> tuple[tuple[str, ...], tuple[str
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             if index.name in existing:
                 continue
+            progress(f"index {index.name}")
             statement = str(CreateIndex(index).compile(dialect=_DIALECT))
             try:
                 connection.sql(statement)
@@ -73,8 +83,14 @@ def create_indexes(connection: "Connection") -> tuple[tuple[str, ...], tuple[str
 
 
 def _clear_duplicate_titles(connection: "Connection") -> tuple[str, ...]:
-    newest = "SELECT MAX(rowid) FROM sessions WHERE title IS NOT NULL GROUP BY title"
-    losers = f"title IS NOT NULL AND rowid NOT IN ({newest})"
-    cleared = tuple(row[0] for row in connection.sql(f"SELECT id FROM sessions WHERE {losers}"))
-    connection.sql(f"UPDATE sessions SET title = NULL WHERE {losers}")
-    return cleared
+    # A table without rowid does not tell what was stored last: what was started last stands for it.
+    has_rowid = not connection.sql("SELECT wr FROM pragma_table_list('sessions') WHERE schema = 'main'")[0][0]
+    latest_first = "rowid DESC" if has_rowid else "started_at DESC, id DESC"
+    place = f"ROW_NUMBER() OVER (PARTITION BY title ORDER BY {latest_first})"
+    ranked = f"SELECT id, {place} AS place FROM sessions WHERE title IS NOT NULL"
+    return tuple(
+        row[0]
+        for row in connection.sql(
+            f"UPDATE sessions SET title = NULL WHERE id IN (SELECT id FROM ({ranked}) WHERE place > 1) RETURNING id"
+        )
+    )

@@ -4,6 +4,7 @@
 command line equals one that `Store.open` upgraded. Every change happens in one transaction.
 """
 
+import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alembic import command
-from alembic.autogenerate import rewriter
+from alembic.autogenerate import compare_metadata, rewriter
 from alembic.config import Config
 from alembic.operations import ops
 from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
 from hermes_store.clock import SYSTEM_CLOCK
@@ -24,8 +27,8 @@ from hermes_store.database.health import FileState, creating, inspect_file, refu
 from hermes_store.errors import HermesStoreError
 from hermes_store.models import Base
 from hermes_store.schema.build import column_definition
-from hermes_store.schema.pipeline import bring_current
-from hermes_store.schema.recognise import recognise, refuse_unless_current_or_adoptable
+from hermes_store.schema.recognise import recognise, refuse_unwritable
+from hermes_store.schema.upgrade import bring_up_to_date
 from hermes_store.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,21 +51,58 @@ def run_revisions(connection: "Connection") -> None:
         command.upgrade(config, "head")
 
 
+def sql_between(revision: str) -> str:
+    """The SQL of the revisions that a file at this one still needs. Raises OnlineMigration for one that moves data."""
+    written = io.StringIO()
+    config = Config(output_buffer=written)
+    config.set_main_option("script_location", SCRIPT_LOCATION)
+    with _alembic_lock:
+        try:
+            command.upgrade(config, f"{revision}:head", sql=True)
+        except CommandError as exc:
+            if isinstance(exc.__cause__, HermesStoreError):
+                raise exc.__cause__ from None
+            raise
+    return written.getvalue()
+
+
+def revision_summaries() -> list[tuple[str, str]]:
+    """Every revision, newest first, and what it is for in one sentence."""
+    config = Config()
+    config.set_main_option("script_location", SCRIPT_LOCATION)
+    with _alembic_lock:
+        script = ScriptDirectory.from_config(config)
+        return [(each.revision, each.doc) for each in script.walk_revisions()]
+
+
+def differences(connection: "Connection") -> list[str]:
+    """What autogenerate would propose for a file: nothing for one that the models describe. Reads only."""
+    context = MigrationContext.configure(connection.sa, opts={**_COMPARE, "target_metadata": Base.metadata})
+    return [_told(each) for each in compare_metadata(context, Base.metadata)]
+
+
+def _told(difference: Any) -> str:
+    if isinstance(difference, list):
+        return "; ".join(_told(each) for each in difference)
+    return " ".join(str(part) for part in difference if part is not None)
+
+
 def run(context: EnvironmentContext) -> None:
     """The whole of `env.py`."""
     handed_in = context.config.attributes.get(_CONNECTION)
-    if context.is_offline_mode():
-        context.configure(dialect_name="sqlite", target_metadata=Base.metadata, literal_binds=True)
-        context.run_migrations()
-    elif handed_in is not None:
+    if handed_in is not None:
         _migrate(context, handed_in)
-    else:
-        with _alembic_lock:
-            try:
+        return
+    with _alembic_lock:
+        try:
+            if context.is_offline_mode():
+                context.configure(dialect_name="sqlite", target_metadata=Base.metadata, literal_binds=True)
+                context.run_migrations()
+            else:
                 _run_command(context, _path(context), _command_name(context.config))
-            except HermesStoreError as exc:
-                # Alembic prints this one without a traceback.
-                raise CommandError(f"{type(exc).__name__}: {exc}") from exc
+        except HermesStoreError as exc:
+            # Alembic prints this one without a traceback.
+            raise CommandError(f"{type(exc).__name__}: {exc}") from exc
 
 
 def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
@@ -79,17 +119,24 @@ def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
         raise CommandError(f"a store is upgraded to head ({head}) or not at all")
 
     def body(connection: "Connection") -> None:
-        if name == "upgrade":
-            bring_current(connection, str(path), lambda _: None)
-        else:
-            found = recognise(connection, str(path))
-            refuse_unless_current_or_adoptable(found, str(path))
-            if found.revision is None:
-                raise CommandError(f"{path} is not under Alembic yet; run: alembic -x db={path} upgrade head")
+        found = recognise(connection, str(path))
+        refuse_unwritable(found, str(path))
+        if found.revision is None:
+            raise CommandError(f"{path} is not under Alembic yet; run: alembic -x db={path} upgrade head")
         _migrate(context, connection)
 
     with _opened(path, read_only=False, create=name == "upgrade") as database:
-        database.writer.run(body, patience=Settings().patience)
+        if name == "upgrade":
+            bring_up_to_date(
+                database,
+                patience=Settings().patience,
+                alone=False,
+                # Who upgrades in another thread may be waiting for Alembic, which this command has to itself.
+                turn_patience=Settings().patience,
+                run_revisions=lambda connection: _migrate(context, connection),
+            )
+        else:
+            database.writer.run(body, patience=Settings().patience)
 
 
 @contextmanager
@@ -119,21 +166,22 @@ def _migrate(context: EnvironmentContext, connection: "Connection") -> None:
         connection=connection.sa,
         target_metadata=Base.metadata,
         transactional_ddl=True,
-        include_object=_include_object,
-        compare_type=True,
-        compare_server_default=True,
         process_revision_directives=_additive,
+        **_COMPARE,
     )
     context.run_migrations()
 
 
 def _include_object(thing: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:  # noqa: ARG001, FBT001
     """What autogenerate compares: nothing that only the file has is ever proposed for removal."""
-    if type_ == "foreign_key_constraint":
-        # SQLAlchemy does not reflect ON DELETE of a key that is written inline, as the files have it.
-        return False
     return not (reflected and compare_to is None)
 
+
+_COMPARE: dict[str, Any] = {
+    "include_object": _include_object,
+    "compare_type": True,
+    "compare_server_default": True,
+}
 
 _additive = rewriter.Rewriter()
 

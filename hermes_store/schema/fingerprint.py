@@ -16,12 +16,15 @@ from hermes_store.fts.indexes import INDEXES
 from hermes_store.fts.marks import set_mark
 from hermes_store.fts.nul_rows import WRITER_KEY, same_writer
 from hermes_store.models import Base
+from hermes_store.schema.traits import traits_of
 from hermes_store.schema.versions import HEAD_REVISION
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
 
 FINGERPRINT_KEY = "hermes_store_fingerprint"
+
+_TRAITS = " traits:"
 
 _NOTES = (
     "SELECT (SELECT value FROM state_meta WHERE key = ?), (SELECT value FROM state_meta WHERE key = ?), "
@@ -47,14 +50,15 @@ def release_fingerprint() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def current_note(connection: "Connection") -> str:
-    """What the note of a current file says now."""
+def _current_note(connection: "Connection") -> str:
+    """What the note of a current file says now, without the traits of the file."""
     cookie = connection.sql("PRAGMA schema_version")[0][0]
-    return f"{cookie}:{release_fingerprint()}"
+    able = f"{connection.driver.has_fts5:d}{connection.driver.has_trigram:d}"
+    return f"{cookie}:{release_fingerprint()}:{able}"
 
 
-def is_current(connection: "Connection") -> bool:
-    """True if nothing has to be done to this file. Two statements."""
+def current_traits(connection: "Connection") -> frozenset[str] | None:
+    """The traits of a file to which nothing has to be done; None for any other. Two statements."""
     from hermes_store.errors import CorruptStore, OperationFailed
 
     try:
@@ -63,16 +67,16 @@ def is_current(connection: "Connection") -> bool:
         raise
     except OperationFailed as exc:
         if "no such table" in str(exc) or "no such column" in str(exc):
-            return False
+            return None
         raise
-    return (
-        revision == HEAD_REVISION
-        and not has_null
-        and (writer is None or same_writer(writer, connection.driver))
-        and note == current_note(connection)
-    )
+    settled = revision == HEAD_REVISION and not has_null and (writer is None or same_writer(writer, connection.driver))
+    known, _, traits = (note or "").partition(_TRAITS)
+    if not settled or known != _current_note(connection):
+        return None
+    return frozenset(traits.split())
 
 
 def leave_note(connection: "Connection") -> None:
     """Store that the file is current."""
-    set_mark(connection, FINGERPRINT_KEY, current_note(connection))
+    traits = " ".join(sorted(traits_of(connection)))
+    set_mark(connection, FINGERPRINT_KEY, f"{_current_note(connection)}{_TRAITS}{traits}")

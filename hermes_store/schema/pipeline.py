@@ -1,31 +1,36 @@
 """Bringing any database that this release knows to the current shape (rules SCHEMA-3 to SCHEMA-7).
 
-One transaction: recognise, adopt, create and add what the models have more, run the revisions that are due, search
-indexes, stamps, note. `Store.open`, `alembic upgrade` and the upgrade check go through here, and nothing else writes a
-schema.
+One transaction: recognise, adopt, create and add what the models have more, run the revisions that are due, indexes,
+search, repairs, stamps, note. `Store.open`, `alembic upgrade` and the upgrade check go through here, and nothing else
+writes a schema.
 """
 
+import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from hermes_store.errors import IndexDamaged
-from hermes_store.fts.indexes import (
-    STORAGE_VERSION,
-    STORAGE_VERSION_KEY,
-    IndexReport,
-    ensure_indexes,
-    layout_is_current,
-    objects,
-    rebuild_pending,
-)
+from hermes_store.fts.ensure import ensure_indexes, layout_is_settled
+from hermes_store.fts.indexes import STORAGE_VERSION, STORAGE_VERSION_KEY, TRIGRAM_INDEX
+from hermes_store.fts.layouts import objects
 from hermes_store.fts.marks import read_mark, set_mark
 from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index
+from hermes_store.schema import keys
 from hermes_store.schema.build import add_columns, create_indexes, create_tables
 from hermes_store.schema.fingerprint import leave_note
-from hermes_store.schema.recognise import Recognised, recognise, refuse_unless_current_or_adoptable
-from hermes_store.schema.report import OpenReport
-from hermes_store.schema.versions import CREATE_REVISION_TABLE, HEAD_REVISION, STAMP, revision_of_stamp
+from hermes_store.schema.recognise import Recognised, recognise, refuse_unwritable, stamp_by_shape
+from hermes_store.schema.repair import repair_active, repair_counters
+from hermes_store.schema.report import OpenReport, Progress
+from hermes_store.schema.versions import (
+    CREATE_REVISION_TABLE,
+    HEAD_REVISION,
+    STAMP,
+    revision_below,
+    revision_of_stamp,
+    revisions_after,
+)
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -35,64 +40,114 @@ log = logging.getLogger(__name__)
 RunRevisions = Callable[["Connection"], None]
 """Runs the revisions that a file still needs, on a connection whose transaction is open."""
 
+LAST_UPGRADE_KEY = "hermes_store_last_upgrade"
+"""Holds the report of the last open that changed a file which had content, as JSON."""
 
-def bring_current(connection: "Connection", name: str, run_revisions: RunRevisions) -> OpenReport:
+NEWEST_KNOWN_TRIGGERS = 25
+"""The newest stamp of Hermes Agent under which triggers of today's search layout mean what ours do."""
+
+_SHOWN_IDS = 100  # titles that the note about the last upgrade names
+
+
+def bring_current(
+    connection: "Connection",
+    name: str,
+    run_revisions: RunRevisions,
+    *,
+    now: float,
+    progress: Progress = lambda _: None,
+    back_up: Callable[[], str] | None = None,
+) -> OpenReport:
     """Make the file current, inside the open unit of `connection`; returns what was done.
 
-    Raises NotAStore, SchemaTooOld, SchemaTooNew before anything is changed; `name` is for their text.
+    Foreign keys have to be off. `name` is for the text of errors, `now` in Unix seconds. `back_up` is called before the
+    first change of a file with content, and returns where the copy is. Raises NotAStore, SchemaTooNew, StampUnreadable
+    before anything is changed.
     """
     found = recognise(connection, name)
-    refuse_unless_current_or_adoptable(found, name)
+    refuse_unwritable(found, name)
+    backup = back_up() if back_up is not None and found.has_transcripts else None
+    stamp = found.stamp
+    if stamp is None and found.has_transcripts:
+        stamp = stamp_by_shape(connection, found.tables)
+    progress("tables and columns")
     create_tables(connection, found.tables)
     columns = add_columns(connection)
-    if _adopt(connection, found) != HEAD_REVISION:
+    broken, left = keys.broken_tables(connection), keys.leftovers(connection)
+    adopted_at = _adopt(connection, found, stamp, keys.revision_before(broken, left))
+    if adopted_at != HEAD_REVISION:
+        progress(f"revisions {', '.join(revisions_after(adopted_at))}")
         run_revisions(connection)
-    repaired = _repair_active(connection)
-    indexes, titles = create_indexes(connection)
-    search = ensure_indexes(connection) if layout_is_current(objects(connection)) else IndexReport()
+    indexes, titles = create_indexes(connection, progress)
+    progress("search indexes")
+    has_known_triggers = found.revision is None and (stamp is None or stamp <= NEWEST_KNOWN_TRIGGERS)
+    search = ensure_indexes(connection, same_triggers=has_known_triggers)
     reindexed = _adopt_search(connection)
+    active, counters = repair_active(connection), repair_counters(connection)
     _stamp(connection)
+    report = OpenReport(created=not found.has_transcripts, stamp=stamp, revision=HEAD_REVISION)
+    if found.has_transcripts:
+        report = OpenReport(
+            adopted=found.revision is None,
+            stamp=stamp,
+            revision=HEAD_REVISION,
+            revisions_run=revisions_after(adopted_at),
+            columns_added=columns,
+            indexes_created=indexes,
+            keys_healed=tuple(broken),
+            leftovers_adopted=tuple(left),
+            search_rebuilt=search.rebuilt,
+            search_pending=search.pending,
+            triggers_replaced=search.triggers_replaced,
+            rows_reindexed=reindexed,
+            rows_repaired=active,
+            counters_repaired=counters,
+            titles_cleared=titles,
+            backup=backup,
+        )
+        if report.changed:
+            set_mark(connection, LAST_UPGRADE_KEY, _note(report, now))
     leave_note(connection)
-    return OpenReport(
-        created=not found.has_transcripts,
-        adopted=found.has_transcripts and found.revision is None,
-        revision=HEAD_REVISION,
-        columns_added=columns if found.has_transcripts else (),
-        indexes_created=indexes if found.has_transcripts else (),
-        search_rebuilt=search.rebuilt if found.has_transcripts else (),
-        search_pending=search.pending,
-        rows_reindexed=reindexed,
-        rows_repaired=repaired,
-        titles_cleared=titles,
-    )
+    return report
 
 
-def _adopt(connection: "Connection", found: Recognised) -> str:
-    """Note the revision of a file that has none: the head for a new file, else the one of its stamp. Returns it."""
+def last_upgrade(connection: "Connection") -> dict[str, Any] | None:
+    """The report of the last open that changed this file, with its time as `at`; None if there was none."""
+    value = read_mark(connection, LAST_UPGRADE_KEY)
+    try:
+        found = json.loads(value) if value is not None else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _note(report: OpenReport, now: float) -> str:
+    shown = replace(report, titles_cleared=report.titles_cleared[:_SHOWN_IDS])
+    return json.dumps({"at": now, **shown.as_dict()})
+
+
+def _adopt(connection: "Connection", found: Recognised, stamp: int | None, heal_from: str | None) -> str:
+    """Note the revision that a file is at: the head for a new one, the one of its stamp for one without.
+
+    A table of another shape takes the file back to before the revision that heals it: other programs may have brought
+    it in later. Returns the revision.
+    """
     connection.sql(CREATE_REVISION_TABLE)
-    if found.revision is not None:
-        return found.revision
-    stamp = found.stamp if found.has_transcripts else None
-    revision = HEAD_REVISION if stamp is None else revision_of_stamp(stamp)
+    revision = found.revision
+    if revision is None:
+        revision = HEAD_REVISION if stamp is None else revision_of_stamp(stamp)
+    if heal_from is not None:
+        revision = min(revision, revision_below(heal_from))
+    connection.sql("DELETE FROM alembic_version")
     connection.sql("INSERT INTO alembic_version(version_num) VALUES (?)", (revision,))
     return revision
-
-
-def _repair_active(connection: "Connection") -> int:
-    # Damaged files have the column without its default, so writers that leave it out store NULL: hidden, not deleted.
-    rows = connection.sql("SELECT count(*) FROM messages WHERE active IS NULL")[0][0]
-    if rows:
-        connection.sql("UPDATE messages SET active = 1 WHERE active IS NULL")
-    return int(rows)
 
 
 def _adopt_search(connection: "Connection") -> int:
     """Bring the trigram index in step with the SQLite in use, and note that its layout is complete."""
     present = objects(connection)
-    if "messages_fts" not in present or not layout_is_current(present):
-        return 0
     changed = 0
-    if "messages_fts_trigram" in present and connection.driver.has_trigram:
+    if TRIGRAM_INDEX.name in present and connection.driver.has_trigram:
         try:
             changed, note = adopt_index(connection, read_mark(connection, WRITER_KEY))
         except IndexDamaged as exc:
@@ -100,17 +155,16 @@ def _adopt_search(connection: "Connection") -> int:
             log.warning("the index of substrings is damaged: %s", exc)
             return 0
         set_mark(connection, WRITER_KEY, note)
-    has_trash = any(name.startswith("fts_v22_trash_") for name in present)
-    known = connection.sql("SELECT 1 FROM state_meta WHERE key = ?", (STORAGE_VERSION_KEY,))
-    if not known and not has_trash and not rebuild_pending(connection):
+    if read_mark(connection, STORAGE_VERSION_KEY) is None and layout_is_settled(connection):
         set_mark(connection, STORAGE_VERSION_KEY, STORAGE_VERSION)
     return changed
 
 
 def _stamp(connection: "Connection") -> None:
     """The stamp is raised, never lowered; a file has one."""
-    rows = connection.sql("SELECT version FROM schema_version")
+    rows = connection.sql("SELECT version FROM schema_version WHERE version IS NOT NULL")
     if not rows:
+        connection.sql("DELETE FROM schema_version")
         connection.sql("INSERT INTO schema_version(version) VALUES (?)", (STAMP,))
-    elif any(version < STAMP for (version,) in rows):
-        connection.sql("UPDATE schema_version SET version = ? WHERE version < ?", (STAMP, STAMP))
+    else:
+        connection.sql("UPDATE schema_version SET version = ? WHERE CAST(version AS INTEGER) < ?", (STAMP, STAMP))

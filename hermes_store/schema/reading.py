@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hermes_store.errors import NotAStore, SchemaTooOld
 from hermes_store.models import Base
 from hermes_store.schema.recognise import columns_of, recognise
+from hermes_store.schema.traits import traits_of
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -21,6 +22,7 @@ def prepare_for_reading(connection: "Connection", name: str) -> None:
     """
     if not recognise(connection, name).has_transcripts:
         raise NotAStore(f"{name} holds no sessions and messages; open it once for writing to make them")
+    connection.traits = traits_of(connection)
     for table in Base.metadata.sorted_tables:
         live = {name.lower() for name in columns_of(connection, table.name)}
         missing = [column for column in table.columns if column.name.lower() not in live]

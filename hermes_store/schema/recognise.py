@@ -3,15 +3,22 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermes_store.errors import NotAStore, SchemaTooNew, SchemaTooOld
+from hermes_store.errors import NotAStore, SchemaTooNew, StampUnreadable
 from hermes_store.models import ON_DEMAND_TABLES, Base
-from hermes_store.schema.versions import HEAD_REVISION, OLDEST_STAMP, REVISIONS, STAMP
+from hermes_store.schema.keys import LEFTOVERS
+from hermes_store.schema.versions import HEAD_REVISION, REVISIONS
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
 
 _NEWER_TABLES = frozenset({"system_prompts"})
-_KNOWN_TABLES = frozenset(Base.metadata.tables) | ON_DEMAND_TABLES | _NEWER_TABLES | {"alembic_version", "messages_fts"}
+_KNOWN_TABLES = (
+    frozenset(Base.metadata.tables)
+    | ON_DEMAND_TABLES
+    | _NEWER_TABLES
+    | frozenset(LEFTOVERS)
+    | {"alembic_version", "messages_fts"}
+)
 
 _COMMON_NAMES = frozenset({"alembic_version", "schema_version", "sessions", "messages"})
 
@@ -24,11 +31,15 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a file is: its tables, its stamp and its revision, None where it has none."""
+    """What a file is: its tables, its stamp and its revision, None where it has none.
+
+    odd_stamp: how a stamp that is no number reads.
+    """
 
     tables: frozenset[str]
     stamp: int | None
     revision: str | None
+    odd_stamp: str | None = None
 
     @property
     def has_transcripts(self) -> bool:
@@ -51,7 +62,11 @@ def recognise(connection: "Connection", name: str) -> Recognised:
     if not tables >= _MARKS.keys() and not _is_new_or_side_tables_only(tables, kinds.get("view", set())):
         shown = ", ".join(sorted(tables | kinds.get("view", set()))[:5])
         raise NotAStore(f"{name} is a database of another program ({shown}); name a state.db")
-    return Recognised(tables, _stamp(connection, tables), _revision(connection, tables))
+    stamp = _stamp(connection, tables)
+    revision = _revision(connection, tables)
+    if stamp is None or isinstance(stamp, int):
+        return Recognised(tables, stamp, revision)
+    return Recognised(tables, None, revision, odd_stamp=repr(stamp))
 
 
 def _is_new_or_side_tables_only(tables: frozenset[str], views: set[str]) -> bool:
@@ -62,20 +77,18 @@ def _is_new_or_side_tables_only(tables: frozenset[str], views: set[str]) -> bool
     return tables <= _KNOWN_TABLES and bool(tables - _COMMON_NAMES)
 
 
-def refuse_unless_current_or_adoptable(found: Recognised, name: str) -> None:
-    """Raise SchemaTooOld or SchemaTooNew for a file that this release cannot write."""
+def refuse_unwritable(found: Recognised, name: str) -> None:
+    """Raise SchemaTooNew for a file that a newer release of this library upgraded, StampUnreadable for an odd stamp."""
     if found.revision is not None and found.revision not in REVISIONS:
         raise SchemaTooNew(
             f"{name} was last upgraded by a newer hermes-store (revision {found.revision}, this release knows up to "
             f"{HEAD_REVISION}); update hermes-store, or open it for reading only"
         )
-    if found.has_transcripts and found.revision is None:
-        stamp = found.stamp if found.stamp is not None else 0
-        if stamp < OLDEST_STAMP:
-            raise SchemaTooOld(
-                f"{name} has schema version {found.stamp if found.stamp is not None else 'unknown'}; this release "
-                f"writes files of version {STAMP}. Open it once with a current Hermes Agent to upgrade it"
-            )
+    if found.odd_stamp is not None:
+        raise StampUnreadable(
+            f"the schema version of {name} is {found.odd_stamp}, which is no number; if a Hermes Agent of version N "
+            f"wrote the file, run: UPDATE schema_version SET version = N"
+        )
 
 
 def count_rows(connection: "Connection", found: Recognised) -> dict[str, int]:
@@ -90,11 +103,50 @@ def columns_of(connection: "Connection", table: str) -> dict[str, str]:
     return {row[1]: row[2] for row in connection.sql("SELECT * FROM pragma_table_info(?)", (table,))}
 
 
-def _stamp(connection: "Connection", tables: frozenset[str]) -> int | None:
-    if "schema_version" not in tables:
+def _stamp(connection: "Connection", tables: frozenset[str]) -> object:
+    """The first row of the stamp, as Hermes Agent reads it; None where there is none."""
+    if "schema_version" not in tables or "version" not in columns_of(connection, "schema_version"):
         return None
     rows = connection.sql("SELECT version FROM schema_version LIMIT 1")
-    return rows[0][0] if rows and isinstance(rows[0][0], int) else None
+    stamp = rows[0][0] if rows else None
+    return int(stamp) if isinstance(stamp, str) and stamp.isascii() and stamp.isdigit() else stamp
+
+
+# What each version brought that can be seen, newest first: a table, or a table and one of its columns.
+_EVIDENCE: tuple[tuple[int, str, str | None], ...] = (
+    (23, "messages", "display_kind"),
+    (23, "sessions", "pinned"),
+    (22, "messages", "api_content"),
+    (22, "session_model_usage", "task"),
+    (21, "async_delegations", None),
+    (20, "session_model_usage", None),
+    (19, "gateway_routing", None),
+    (18, "sessions", "origin_json"),
+    (17, "sessions", "session_key"),
+    (16, "messages", "compacted"),
+    (14, "compression_locks", None),
+    (13, "messages", "observed"),
+    (12, "messages", "platform_message_id"),
+    (10, "messages_fts_trigram", None),
+    (9, "messages", "codex_message_items"),
+    (8, "sessions", "api_call_count"),
+    (7, "messages", "reasoning_content"),
+    (6, "messages", "reasoning"),
+    (5, "sessions", "cache_read_tokens"),
+    (4, "sessions", "title"),
+    (2, "messages", "finish_reason"),
+)
+
+
+def stamp_by_shape(connection: "Connection", tables: frozenset[str]) -> int:
+    """The oldest version that a file without its stamp may have: what it has seen, it has migrated.
+
+    An index of today's layout is no evidence: a file gets it without any migration.
+    """
+    for version, table, column in _EVIDENCE:
+        if table in tables and (column is None or column in columns_of(connection, table)):
+            return version
+    return 1
 
 
 def _revision(connection: "Connection", tables: frozenset[str]) -> str | None:

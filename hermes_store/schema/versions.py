@@ -7,17 +7,13 @@ stamp, and revisions for steps in between can be added without renumbering anyth
 STAMP = 23
 """What `schema_version` says of a file of the current shape."""
 
-ROOT_REVISION = "0001"
-HEAD_REVISION = "0023"
-
-REVISIONS = (ROOT_REVISION, HEAD_REVISION)
+REVISIONS = ("0001", "0016", "0018", "0020", "0021", "0022", "0023")
 """All revisions, oldest first."""
+
+ROOT_REVISION, HEAD_REVISION = REVISIONS[0], REVISIONS[-1]
 
 FIRST_OWN_REVISION = 100
 """Revisions from this number on answer to no stamp."""
-
-OLDEST_STAMP = 23
-"""The oldest stamp that this release can bring to the current shape."""
 
 CREATE_REVISION_TABLE = (
     "CREATE TABLE IF NOT EXISTS alembic_version ("
@@ -29,3 +25,13 @@ def revision_of_stamp(stamp: int) -> str:
     """The revision at which a file with this stamp is adopted."""
     highest = min(max(stamp, 1), FIRST_OWN_REVISION - 1)
     return max(revision for revision in REVISIONS if int(revision) <= highest)
+
+
+def revision_below(revision: str) -> str:
+    """The revision that stands before another one, which is not the first."""
+    return REVISIONS[REVISIONS.index(revision) - 1]
+
+
+def revisions_after(revision: str) -> tuple[str, ...]:
+    """Those that a file at this revision still needs."""
+    return REVISIONS[REVISIONS.index(revision) + 1 :]

@@ -4,25 +4,36 @@ Purpose: a file whose index still joins three texts into one is marked, so that 
 explicit command; the index itself is left alone.
 Stamp: 23.
 Cost on a large file: none, one row.
-Runs again: yes; the mark is set once.
+Rule: MIGRATE-4.
+Runs again: yes; the mark is set once, and only while the stamp is older.
 Downgrade: not possible, since older programs would take the file for one without the mark and search it wrongly.
 """
 
 from alembic import op
 
-from hermes_store.schema.operations import IrreversibleMigration, flag_joined_search_layout
+from hermes_store.schema.operations import irreversible, online_only
 
 revision = "0023"
-down_revision = "0001"
+down_revision = "0022"
 branch_labels = None
 depends_on = None
+
+_MARK = """
+    INSERT INTO state_meta(key, value) SELECT 'fts_optimize_available', '1'
+    WHERE EXISTS (
+        SELECT 1 FROM sqlite_master WHERE type = 'table' AND name IN ('messages_fts', 'messages_fts_trigram')
+        AND instr(lower(sql), 'tool_name') = 0)
+    AND EXISTS (SELECT 1 FROM schema_version WHERE version < 23)
+    AND NOT EXISTS (SELECT 1 FROM state_meta WHERE key = 'fts_optimize_available')
+"""
 
 
 def upgrade() -> None:
     """Mark a file whose search index has the joined layout."""
-    flag_joined_search_layout(op)  # type: ignore[arg-type]  # the module stands for the operations that are active
+    online_only(op, revision)
+    op.get_bind().exec_driver_sql(_MARK)
 
 
 def downgrade() -> None:
     """Refuse."""
-    raise IrreversibleMigration("revision 0023 cannot be taken back; restore the file from a backup")
+    irreversible(revision, "older programs would search the file wrongly")

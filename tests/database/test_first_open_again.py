@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-import hermes_store.store
+import hermes_store.schema.pipeline
 from hermes_store import SessionDB, Store
 from hermes_store.errors import DiskFull, NotADatabase
 from tests.support.drivers import Engine
 
 
 def test_a_creation_that_fails_leaves_no_file(engine: Engine, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise DiskFull
 
     with monkeypatch.context() as patch:
-        patch.setattr(hermes_store.store, "bring_current", fail)
+        patch.setattr(hermes_store.schema.pipeline, "bring_current", fail)
         with pytest.raises(DiskFull):
             Store.open(path)
     left = {each.name for each in path.parent.iterdir()} - {f"{path.name}.quarantine.lock"}

@@ -23,7 +23,7 @@ WORDS = {
     r"(?i)create\s+virtual\s+table": (*SEARCH_ROOM, "hermes_store/database/driver.py"),
     # Choosing a driver means asking what it can do, and translating an error means knowing its text.
     r"(?i)fts5": (*SEARCH_ROOM, "hermes_store/database/driver.py", "hermes_store/database/translation.py"),
-    r"(?i)\bpragma \w+": ("hermes_store/database/", "hermes_store/schema/"),
+    r"(?i)\bpragma \w+": ("hermes_store/database/", "hermes_store/schema/", "migrations/"),
     r"(?i)\b(begin immediate|rollback|commit)\b": ("hermes_store/database/",),
 }
 """Words of SQL, and the rooms whose statements may hold them."""

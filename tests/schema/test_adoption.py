@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes_store import SessionDB, Store
-from tests.builders.hermes_v23 import BROAD_UPDATE_SQL, MESSAGES_SESSION_ID_INDEX_SQL, ON_DEMAND_SQL
+from hermes_store.fts.layouts import squeezed
 from tests.schema import expected
 from tests.schema.inspecting import (
     all_rows,
@@ -18,6 +18,7 @@ from tests.schema.inspecting import (
     opened,
     rows,
 )
+from tests.snapshots.hermes_v23 import BROAD_UPDATE_SQL, MESSAGES_SESSION_ID_INDEX_SQL, ON_DEMAND_SQL
 from tests.support.builders import build_v23
 from tests.support.drivers import Engine
 
@@ -176,16 +177,24 @@ def test_the_journal_mode_of_a_file_with_pages_stays(path: Path, engine: Engine,
         assert rows(raw, "PRAGMA journal_mode") == [(journal_mode,)]
 
 
-def test_triggers_of_the_first_form_stay_and_keep_the_index_sound(path: Path, engine: Engine) -> None:
+@pytest.mark.parametrize("broad", [True, False])
+def test_triggers_of_other_forms_become_those_of_a_fresh_store(path: Path, engine: Engine, broad: bool) -> None:
     story = build_v23(path, engine.driver, journal_mode=engine.journal_mode)
-    change(path, engine.driver, *BROAD_UPDATE_SQL)
-    with opened(path, engine.driver) as raw:
-        before = {row for row in master(raw) if row[0] == "trigger"}
+    if broad:
+        change(path, engine.driver, *BROAD_UPDATE_SQL)
+    fresh = path.with_name("fresh.db")
+    Store.open(fresh).close()
     with SessionDB(path) as db:
+        update_triggers = ("messages_fts_update", "messages_fts_trigram_update")
+        assert db.store.report.triggers_replaced == (update_triggers if broad else ())
+        assert db.store.report.search_rebuilt == ()
         db.append_message(story.session_ids[0], "user", "an axolotl")
         db.clear_messages(story.session_ids[1])
-    with opened(path, engine.driver) as raw:
-        assert {row for row in master(raw) if row[0] == "trigger"} == before
+    with opened(path, engine.driver) as raw, opened(fresh, engine.driver) as other:
+        found, expected_ones = (
+            {(row[1], squeezed(row[3] or "")) for row in master(each) if row[0] == "trigger"} for each in (raw, other)
+        )
+    assert found == expected_ones
     check_file(path, engine.driver)
 
 

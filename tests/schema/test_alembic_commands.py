@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,12 @@ def _without_sidecars(path: Path) -> dict[str, bytes]:
     found.pop(f"{path.name}-shm", None)
     found.pop(f"{path.name}.quarantine.lock", None)
     return found
+
+
+def _without_times(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Rows without the note that says when the file was upgraded."""
+    notes = [row for row in found["state_meta"] if row["key"] != "hermes_store_last_upgrade"]
+    return {**found, "state_meta": notes}
 
 
 @pytest.fixture(params=["fresh", "adopted"])
@@ -113,7 +120,7 @@ def test_history_lists_the_chain_without_a_database(tmp_path: Path) -> None:
     done = alembic("history", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("0001 -> 0023 (head), ")
+    assert lines[0].startswith("0022 -> 0023 (head), ")
     assert lines[-1].startswith("<base> -> 0001, ")
 
 
@@ -139,7 +146,7 @@ def test_upgrade_adopts_a_file_as_opening_does(path: Path, engine: Engine, tmp_p
     Store.open(other).close()
     assert describe_file(path, engine.driver) == describe_file(other, engine.driver)
     with opened(path, engine.driver) as raw, opened(other, engine.driver) as adopted:
-        assert all_rows(raw) == all_rows(adopted)
+        assert _without_times(all_rows(raw)) == _without_times(all_rows(adopted))
     check_file(path, engine.driver)
 
 
@@ -195,11 +202,11 @@ def test_what_is_no_database_is_refused_and_unchanged(
 
 def test_upgrade_refuses_what_opening_refuses(path: Path, any_engine: Engine, tmp_path: Path) -> None:
     build_v23(path, any_engine.driver, journal_mode=any_engine.journal_mode)
-    change(path, any_engine.driver, "UPDATE schema_version SET version = 12")
+    change(path, any_engine.driver, "UPDATE schema_version SET version = 'abc'")
     before = _without_sidecars(path)
     done = alembic("upgrade", "head", db=path, cwd=tmp_path)
     assert done.returncode != 0
-    assert "SchemaTooOld" in (done.stdout + done.stderr)
+    assert "StampUnreadable" in (done.stdout + done.stderr)
     assert _without_sidecars(path) == before
 
 

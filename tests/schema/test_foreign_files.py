@@ -6,8 +6,8 @@ import pytest
 
 from hermes_store import SessionDB, Store
 from hermes_store.errors import NotAStore, StoreMissing
-from tests.builders.hermes_v23 import ON_DEMAND_SQL
 from tests.schema.inspecting import change, describe_file, files_of, opened, rows
+from tests.snapshots.hermes_v23 import ON_DEMAND_SQL
 from tests.support.drivers import Engine
 
 FOREIGN = {

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from hermes_store import Store
-from hermes_store.fts import indexes, nul_rows
-from tests.builders.hermes_v23 import Story
+from hermes_store.fts import indexes
 from tests.schema import expected
 from tests.schema.inspecting import all_rows, change, check_file, describe_file, meta, opened, rows
+from tests.snapshots.hermes_v23 import Story
 from tests.support.builders import build_v23
 from tests.support.drivers import Engine
 
@@ -178,7 +178,6 @@ def test_a_missing_index_is_made_and_filled(path: Path, engine: Engine, story: S
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every file of more than 50 messages were a large one."""
     monkeypatch.setattr(indexes, "REBUILD_LIMIT", 50)
-    monkeypatch.setattr(nul_rows, "REBUILD_LIMIT", 50)
 
 
 def _found(store: Store, word: str) -> set[str]:

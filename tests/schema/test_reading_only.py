@@ -7,8 +7,8 @@ import pytest
 
 from hermes_store import SessionDB, Store
 from hermes_store.errors import ReadOnlyStore, SchemaTooOld
-from tests.builders.hermes_v23 import Story
 from tests.schema.inspecting import change, opened, rows
+from tests.snapshots.hermes_v23 import Story
 from tests.support.builders import build_v23
 from tests.support.drivers import Engine
 

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 VERSIONS = ROOT / "migrations" / "versions"
 FILES = sorted(VERSIONS.glob("[!_]*.py"))
 ALLOWED_IMPORTS = {"alembic", "hermes_store.schema.operations"}
+STANDARD = {"json", "logging", "pathlib", "typing"}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,20 @@ def test_the_numbers_rise_and_end_at_the_stamp() -> None:
 
 @pytest.mark.parametrize(
     ("stamp", "revision"),
-    [(0, "0001"), (1, "0001"), (7, "0001"), (22, "0001"), (23, "0023"), (24, "0023"), (99, "0023")],
+    [
+        (0, "0001"),
+        (1, "0001"),
+        (15, "0001"),
+        (16, "0016"),
+        (17, "0016"),
+        (19, "0018"),
+        (20, "0020"),
+        (21, "0021"),
+        (22, "0022"),
+        (23, "0023"),
+        (24, "0023"),
+        (99, "0023"),
+    ],
 )
 def test_a_file_is_adopted_at_the_last_revision_not_above_its_stamp(stamp: int, revision: str) -> None:
     assert versions.revision_of_stamp(stamp) == revision
@@ -86,7 +100,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_revision_imports_the_frozen_operations_alone(file: Path) -> None:
-    assert set(_imports(ast.parse(file.read_text(encoding="utf-8")))) <= ALLOWED_IMPORTS
+    assert set(_imports(ast.parse(file.read_text(encoding="utf-8")))) <= ALLOWED_IMPORTS | STANDARD
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hermes_store import SessionDB, Settings, Store
-from hermes_store.fts import indexes, nul_rows
-from tests.builders.hermes_v23 import Story
+from hermes_store.fts import indexes
 from tests.schema.inspecting import all_rows, check_file, opened, rows
+from tests.snapshots.hermes_v23 import Story
 from tests.support.builders import build_v23
 from tests.support.drivers import installed
 
@@ -131,8 +131,7 @@ def test_a_file_too_large_to_be_rebuilt_takes_the_write_all_the_same(
     """The user's write succeeds, whatever the index was before."""
     builder, opener = pair
     story = build_v23(path, builder, journal_mode="delete")
-    for module in (indexes, nul_rows):
-        monkeypatch.setattr(module, "REBUILD_LIMIT", limit)
+    monkeypatch.setattr(indexes, "REBUILD_LIMIT", limit)
     with SessionDB(path) as db:
         db.clear_messages(story.session_ids[7])
         assert db.get_messages(story.session_ids[7]) == []

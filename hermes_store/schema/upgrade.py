@@ -1,0 +1,113 @@
+"""Running the pipeline on a database that was opened for writing (rules SCHEMA-4, SCHEMA-6 and SCHEMA-12)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermes_store.database.backup import back_up, backup_path
+from hermes_store.database.health import first_open_lock
+from hermes_store.database.journal import apply_pragmas
+from hermes_store.errors import StoreLocked
+from hermes_store.schema.fingerprint import current_traits
+from hermes_store.schema.recognise import recognise, refuse_unwritable
+from hermes_store.schema.report import OpenReport, Progress
+from hermes_store.schema.traits import traits_of
+from hermes_store.schema.versions import HEAD_REVISION
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+    from hermes_store.database.database import Database
+
+UPGRADE_PATIENCE = 600.0
+"""Seconds to wait for another process that is upgrading the file."""
+
+
+def _no_progress(step: str) -> None:
+    """Nobody wants to know."""
+
+
+def bring_up_to_date(
+    database: "Database",
+    *,
+    patience: float,
+    alone: bool,
+    turn_patience: float = UPGRADE_PATIENCE,
+    run_revisions: Callable[["Connection"], None] | None = None,
+    backup: Path | bool = False,
+    progress: Progress | None = None,
+) -> OpenReport:
+    """Nothing for a file that is current, the pipeline for any other; returns what was done.
+
+    patience: seconds to wait for the write lock. alone: nobody else can be upgrading the file; else `turn_patience` is
+    how long to wait for others that are. backup: True, or where
+    to, for a verified copy before a file with content is changed. Raises NotAStore, SchemaTooNew, StampUnreadable,
+    BackupFailed, StoreLocked, and then has changed nothing.
+    """
+    name = str(database.path)
+    with database.writer.exclusive() as connection:
+        traits = current_traits(connection)
+        if traits is not None:
+            database.set_traits(traits)
+            return OpenReport(revision=HEAD_REVISION)
+        # Before a lock file appears beside a file that is not ours to change.
+        refuse_unwritable(recognise(connection, name), name)
+
+    def copy(connection: "Connection") -> str:
+        target = backup if isinstance(backup, Path) else backup_path(database.path, database.clock)
+        return str(back_up(connection, target))
+
+    def body(connection: "Connection") -> OpenReport:
+        if current_traits(connection) is not None:
+            # Another process was first.
+            return OpenReport(revision=HEAD_REVISION)
+        from hermes_store.schema.pipeline import bring_current
+
+        return bring_current(
+            connection,
+            name,
+            run_revisions if run_revisions is not None else _run_revisions,
+            now=database.clock.now(),
+            progress=progress if progress is not None else _no_progress,
+            back_up=(lambda: copy(connection)) if backup else None,
+        )
+
+    with _turn(database, None if alone else turn_patience), _upgrade_pragmas(database):
+        report = database.writer.run(body, patience=patience)
+    with database.writer.exclusive() as connection:
+        database.set_traits(traits_of(connection))
+    return report
+
+
+@contextmanager
+def _turn(database: "Database", patience: float | None) -> Iterator[None]:
+    """Wait for others that are upgrading this file, unless that is known not to be."""
+    if patience is None:
+        yield
+        return
+    with first_open_lock(database.path, database.clock, patience=patience) as held:
+        if not held:
+            raise StoreLocked(f"database is locked: another process has been upgrading {database.path} for too long")
+        yield
+
+
+@contextmanager
+def _upgrade_pragmas(database: "Database") -> Iterator[None]:
+    """Foreign keys off: tables are built anew, and rows whose session is gone stay. Neither works within a unit.
+
+    Pages may be spilled: an upgrade of a large file would not fit into memory.
+    """
+    with database.writer.exclusive() as connection:
+        connection.sql("PRAGMA foreign_keys=OFF")
+        connection.sql("PRAGMA cache_spill=ON")
+    try:
+        yield
+    finally:
+        with database.writer.exclusive() as connection:
+            apply_pragmas(connection)
+
+
+def _run_revisions(connection: "Connection") -> None:
+    from hermes_store.schema.environment import run_revisions
+
+    run_revisions(connection)
