@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hermes_store.clock import Clock
 from hermes_store.database.connection import Connection, connect
+from hermes_store.database.driver import Driver
 from hermes_store.errors import BackupFailed, HermesStoreError
 
 log = logging.getLogger(__name__)
@@ -19,10 +20,10 @@ def backup_path(path: Path, clock: Clock) -> Path:
     return path.with_name(f"{path.name}.before-upgrade-{moment}-{clock.process_id()}.bak")
 
 
-def back_up(connection: Connection, target: Path) -> Path:
-    """Copy the database of a connection, as this connection sees it, to a file that is not there yet, and check it.
+def back_up(path: Path, driver: Driver, target: Path) -> Path:
+    """Copy the committed data of a database to a file that is not there yet, and check it.
 
-    The copy is one file with mode 0600, in DELETE mode. Raises BackupFailed; then nothing stays at the target.
+    Whoever calls this holds the write lock and has changed nothing yet, so that nothing is missing. The copy is one file with mode 0600, in DELETE mode. Raises BackupFailed; then nothing stays at the target.
     """
     try:
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -31,7 +32,7 @@ def back_up(connection: Connection, target: Path) -> Path:
     except OSError as exc:
         raise BackupFailed(f"the copy cannot be made at {target}: {exc.strerror}") from exc
     try:
-        _copy(connection, target)
+        _copy(path, driver, target)
     except BaseException as exc:
         for suffix in ("", "-wal", "-shm", "-journal"):
             target.with_name(target.name + suffix).unlink(missing_ok=True)
@@ -42,12 +43,14 @@ def back_up(connection: Connection, target: Path) -> Path:
     return target
 
 
-def _copy(connection: Connection, target: Path) -> None:
-    copy = Connection(connect(target, driver=connection.driver), connection.driver)
+def _copy(path: Path, driver: Driver, target: Path) -> None:
+    copy = Connection(connect(target, driver=driver), driver)
+    # A connection of its own: SQLite copies none that is in a write transaction.
+    connection = Connection(connect(path, driver=driver, read_only=True), driver)
     try:
         try:
             connection.raw.backup(copy.raw)
-        except connection.driver.module.Error as exc:
+        except driver.module.Error as exc:
             raise connection.failure(exc) from exc
         # A file in WAL mode is whole only together with its log.
         copy.sql("PRAGMA journal_mode=DELETE")
@@ -57,6 +60,7 @@ def _copy(connection: Connection, target: Path) -> None:
         if _counts(copy) != _counts(connection):
             raise BackupFailed(f"the copy at {target} does not hold the same rows")
     finally:
+        connection.close()
         copy.close()
     _sync_folder(target.parent)
 

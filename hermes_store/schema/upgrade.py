@@ -53,9 +53,9 @@ def bring_up_to_date(
         # Before a lock file appears beside a file that is not ours to change.
         refuse_unwritable(recognise(connection, name), name)
 
-    def copy(connection: "Connection") -> str:
+    def copy() -> str:
         target = backup if isinstance(backup, Path) else backup_path(database.path, database.clock)
-        return str(back_up(connection, target))
+        return str(back_up(database.path, database.driver, target))
 
     def body(connection: "Connection") -> OpenReport:
         if current_traits(connection) is not None:
@@ -69,7 +69,7 @@ def bring_up_to_date(
             run_revisions if run_revisions is not None else _run_revisions,
             now=database.clock.now(),
             progress=progress if progress is not None else _no_progress,
-            back_up=(lambda: copy(connection)) if backup else None,
+            back_up=copy if backup else None,
         )
 
     with _turn(database, None if alone else turn_patience), _upgrade_pragmas(database):

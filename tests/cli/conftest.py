@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hermes_store import SessionDB
-from tests.builders.hermes_v23 import Story
 from tests.cli.running import Ran, Run, run_here
+from tests.snapshots.hermes_v23 import Story
 from tests.support.builders import build_v23
 from tests.support.drivers import Engine, engines
 

@@ -12,8 +12,8 @@ import pytest
 from hermes_store.cli import sessions as commands
 from hermes_store.errors import CorruptStore
 from hermes_store.portability.export import json_line
-from tests.builders.hermes_v23 import Story
 from tests.cli.running import Run, files_of
+from tests.snapshots.hermes_v23 import Story
 
 
 def _lines(text: str) -> list[dict[str, Any]]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.hermes_v23 import Story
 from tests.cli.running import Run, files_of
+from tests.snapshots.hermes_v23 import Story
 
 
 def test_list_shows_every_session_as_a_table(run: Run, story: Story) -> None:

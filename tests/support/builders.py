@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hermes_store.database import load_driver
-from tests.builders.hermes_v23 import Story, build
+from tests.snapshots.hermes_v23 import Story, build
 
 
 def build_v23(path: Path, driver: str, **options: object) -> Story:

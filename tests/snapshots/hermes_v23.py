@@ -7,10 +7,11 @@ code under test could not notice that both drifted away from the files in the fi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from .story import Row, Story, tell
+from .story import Story, tell
+from .writing import write_file
 
 __all__ = [
     "BROAD_UPDATE_SQL",
@@ -276,13 +277,6 @@ ON_DEMAND_SQL: Final[Mapping[str, tuple[str, ...]]] = {
 """Tables that only the use of a feature creates, by name."""
 
 
-def _insert(connection: Any, table: str, rows: Iterable[Row]) -> None:
-    """Writes rows; a column a row does not name gets its declared default."""
-    for row in rows:
-        names, marks = ", ".join(row), ", ".join("?" for _ in row)
-        connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))
-
-
 def build(
     path: str | os.PathLike[str],
     driver: Any,
@@ -298,19 +292,5 @@ def build(
     Without fts the file is what a runtime without FTS5 would have written.
     """
     plan = tell(sessions, turns)
-    connection = driver.connect(os.fspath(path), isolation_level=None)
-    try:
-        (mode,) = connection.execute(f"PRAGMA journal_mode = {journal_mode}").fetchone()
-        if mode != journal_mode.lower():
-            raise RuntimeError(f"journal mode {journal_mode} refused, file is in mode {mode}")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in SCHEMA_SQL if fts else PLAIN_SQL:
-            connection.execute(statement)
-        for table, rows in plan.tables.items():
-            _insert(connection, table, rows)
-        connection.execute("COMMIT")
-    finally:
-        # The last close folds a write-ahead log into the file and removes it.
-        connection.close()
+    write_file(path, driver, SCHEMA_SQL if fts else PLAIN_SQL, plan.tables, journal_mode=journal_mode)
     return plan.story

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -161,8 +161,8 @@ class _Book:
         return [row for row in self.messages if row["session_id"] == self.ids[number]]
 
 
-def tell(sessions: int, turns: int) -> Plan:
-    """The story with the given number of sessions and of turns in each."""
+def tell(sessions: int, turns: int, *, without: Collection[str] = ()) -> Plan:
+    """The story with the given number of sessions and of turns in each, minus the events named in `without`."""
     if sessions < 1 or turns < 1:
         raise ValueError("a story needs at least one session and one turn")
     book = _Book(sessions, turns)
@@ -172,8 +172,8 @@ def tell(sessions: int, turns: int) -> Plan:
             book.say(number, "user", "[Mira] lunch at noon?", book.opening(number) + 1, observed=1)
         for turn in range(turns):
             _turn(book, number, turn)
-    for number, event in _EVENTS.items():
-        if number < sessions:
+    for number, (name, event) in _EVENTS.items():
+        if number < sessions and name not in without:
             event(book, book.opening(number) + (turns + 1) * 60.0)
     usage: list[Row] = []
     for number in range(sessions):
@@ -345,11 +345,11 @@ def _switch_model(book: _Book, at: float) -> None:
     book.say(SWITCHED, "user", text, at, display_kind="model_switch", display_metadata=shown)
 
 
-_EVENTS: Final[Mapping[int, Callable[[_Book, float], None]]] = {
-    STRUCTURED: _show_picture,
-    COMPACTED: _compact_in_place,
-    REWOUND: _rewind,
-    SWITCHED: _switch_model,
+_EVENTS: Final[Mapping[int, tuple[str, Callable[[_Book, float], None]]]] = {
+    STRUCTURED: ("picture", _show_picture),
+    COMPACTED: ("compaction", _compact_in_place),
+    REWOUND: ("rewind", _rewind),
+    SWITCHED: ("switch", _switch_model),
 }
 
 
@@ -369,7 +369,7 @@ def _account(book: _Book, number: int, usage: list[Row]) -> None:
     if number == parent and child < book.count:
         # A delegate works while its parent waits for it.
         row["ended_at"] = book.opening(child + 1) - 0.5
-    copies = 1 if number == COMPACTED else 0
+    copies = 1 if number == COMPACTED and book.summaries else 0
     spent: Row = {
         "api_call_count": sum(message["role"] == "assistant" for message in mine) - copies,
         "input_tokens": 1000 + 37 * number,
@@ -446,7 +446,7 @@ def _summary(book: _Book, tables: Mapping[str, list[Row]]) -> Story:
         other_scripts=_holders(book, _OTHER_SCRIPTS),
         tool_only=_holders(book, _TOOL_ONLY),
         call_only=_holders(book, _CALL_ONLY, "tool_calls"),
-        rewound_words=_REWOUND_ONLY if book.count > REWOUND else (),
+        rewound_words=tuple(word for word in _REWOUND_ONLY if any(word in (row["content"] or "") for row in rows)),
         routing={row["session_key"]: json.loads(row["entry_json"])["session_id"] for row in routes},
         meta={row["key"]: row["value"] for row in tables["state_meta"]},
         usage_rows=len(tables["session_model_usage"]),
