@@ -25,6 +25,7 @@ from hermes_store.database.health import (
     require_writable,
 )
 from hermes_store.database.lease import Lease
+from hermes_store.database.vacuum import vacuum
 from hermes_store.database.writer import Wait
 from hermes_store.errors import HermesStoreError, InvalidValue, OpenFailed, SessionNotFound, StoreLocked
 from hermes_store.fts.cure import cure_indexes
@@ -399,6 +400,16 @@ class Store:
 
     def _patience(self, given: float | None) -> float:
         return self._settings.patience if given is None else given
+
+    # -- upkeep ---------------------------------------------------------------------------------------------
+
+    def vacuum(self, *, patience: float | None = None) -> None:
+        """Write the file anew without the space of what was removed, and empty its log. Rule FTS-11.
+
+        Needs as much free space as the file has, for a while. `patience`: seconds to wait for others. Raises
+        NestedUnit inside a unit, ReadOnlyStore, StoreLocked, DiskFull.
+        """
+        vacuum(self._database, patience=self._patience(patience))
 
     # -- closing --------------------------------------------------------------------------------------------
 

@@ -4,8 +4,10 @@ import dataclasses
 
 import click
 
+from hermes_store.cli.check_upgrade import check_upgrades
 from hermes_store.cli.options import Options, pass_options
-from hermes_store.cli.output import print_json, print_table, talk
+from hermes_store.cli.output import moment, print_json, print_table, talk
+from hermes_store.cli.upgrade import check, current, history, report_rows, upgrade
 from hermes_store.maintenance.info import describe
 
 
@@ -35,8 +37,14 @@ def info(options: Options) -> None:
     rows.extend((f"rows in {name}", f"{count:,}") for name, count in found.rows.items())
     for index in found.indexes:
         state = "complete" if index.complete else "incomplete"
-        text = f"{state}, {index.rows:,} of {index.rows_due:,} messages, {index.triggers} triggers"
+        text = f"{state}, {index.rows:,} of {index.rows_due:,} messages, {index.triggers} triggers; {index.layout}"
         rows.append((f"index {index.name}", text if index.present else "not there"))
     print_table(("what", "value"), rows)
+    if found.last_upgrade is not None:
+        print_table(("last upgrade", moment(found.last_upgrade.at)), report_rows(found.last_upgrade.report))
     for line in found.advice:
         talk(f"note: {line}")
+
+
+for command in (check_upgrades, upgrade, check, current, history):
+    db.add_command(command)

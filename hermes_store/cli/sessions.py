@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import click
 
+from hermes_store.cli.optimize import optimize_storage_command
 from hermes_store.cli.options import Options, pass_options
 from hermes_store.cli.output import clean, moment, number, print_json, print_table, talk, write_line
 from hermes_store.conversation.content import plain_text
@@ -243,3 +244,6 @@ def _write_all(stream: IO[str], lines: Iterator[tuple[str, int]]) -> tuple[int, 
         sessions_written += 1
         messages += count
     return sessions_written, messages
+
+
+sessions.add_command(optimize_storage_command)

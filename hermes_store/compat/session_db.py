@@ -15,6 +15,7 @@ from hermes_store.compat.shapes import (
     message_dicts,
     session_dict,
 )
+from hermes_store.compat.storage import StorageMethods
 from hermes_store.compat.usage import UsageMethods
 from hermes_store.errors import EmptyQuery, InvalidValue, NotBuilt
 from hermes_store.operations.append import clear_messages
@@ -35,7 +36,7 @@ def _names(values: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(values) if values is not None else ()
 
 
-class SessionDB(UsageMethods):
+class SessionDB(UsageMethods, StorageMethods):
     """The session store of a profile, as Hermes Agent's code calls it.
 
     `db_path`: the file, by default `state.db` of the home in force at this moment. `read_only`: nothing on disk is

@@ -23,7 +23,8 @@ def backup_path(path: Path, clock: Clock) -> Path:
 def back_up(path: Path, driver: Driver, target: Path) -> Path:
     """Copy the committed data of a database to a file that is not there yet, and check it.
 
-    Whoever calls this holds the write lock and has changed nothing yet, so that nothing is missing. The copy is one file with mode 0600, in DELETE mode. Raises BackupFailed; then nothing stays at the target.
+    Whoever calls this holds the write lock and has changed nothing yet, so that nothing is missing. The copy is one
+    file with mode 0600, in DELETE mode. Raises BackupFailed; then nothing stays at the target.
     """
     try:
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

@@ -139,7 +139,12 @@ def first_open_lock(path: Path, clock: Clock, *, patience: float = _LOCK_PATIENC
     if os.name != "posix":
         yield True
         return
-    descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise NotWritable(
+            f"the file {_lock_path(path)} is not writable: {exc.strerror}; run: chmod u+rw on it"
+        ) from exc
     try:
         deadline = clock.monotonic() + patience
         held = _try_lock(descriptor)

@@ -46,7 +46,13 @@ _BY_CODE: Final[dict[int, _Translated]] = {
 
 # Order matters: "database disk image is malformed" must be met before anything that looks for "disk".
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], _Translated], ...]] = (
-    (re.compile(r"vtable constructor failed: messages_fts|fts5.*corrupt|invalid fts5 file format"), IndexDamaged),
+    (
+        re.compile(
+            r"vtable constructor failed: messages_fts|invalid fts5 file format"
+            r"|fts5.*(corrupt|checksum mismatch|missing row)"
+        ),
+        IndexDamaged,
+    ),
     (re.compile(r"malformed database schema|disk image is malformed"), CorruptStore),
     (re.compile(r"not a database"), NotADatabase),
     (re.compile(r"is locked|busy|no more rows available"), StoreLocked),

@@ -97,7 +97,7 @@ class Writer:
             return False
         try:
             return self._attempt(self._cure, wait)
-        except (CorruptStore, StoreLocked) as exc:
+        except DriverFailure as exc:
             log.warning("a damaged index could not be cured: %s", exc)
             return False
 

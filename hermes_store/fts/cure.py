@@ -27,7 +27,7 @@ def cure_indexes(connection: "Connection") -> bool:
             rows, note = adopt_index(connection, None)
         except CorruptStore:
             # Not even readable: the rebuild below makes it whole.
-            rows, note = 0, writer_note(connection.driver, passes_nul=passes_nul(connection))
+            rows, note = 0, writer_note(connection.driver, passes_nul=passes_nul(connection.driver))
         set_mark(connection, WRITER_KEY, note)
         changed = rows > 0
     if connection.sql("SELECT count(*) FROM messages")[0][0] > indexes.REBUILD_LIMIT:

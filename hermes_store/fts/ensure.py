@@ -67,8 +67,8 @@ def ensure_indexes(connection: "Connection", *, same_triggers: bool) -> IndexRep
     if not is_legacy:
         _forget_legacy(connection)
     report = _complete(connection, incomplete, found) if incomplete else IndexReport()
-    untouched = [index for index in usable if found.get(index) is Layout.CURRENT and index.name not in report.rebuilt]
-    replaced = tuple(name for index in untouched for name in _same_triggers(connection, index, every=same_triggers))
+    current = [index for index in usable if found.get(index) is Layout.CURRENT]
+    replaced = tuple(name for index in current for name in _same_triggers(connection, index, every=same_triggers))
     return IndexReport(report.rebuilt, report.pending, replaced)
 
 
@@ -85,7 +85,7 @@ def _is_complete(index: Index, layout: Layout | None, present: dict[str, str]) -
 
 def _complete(connection: "Connection", incomplete: dict[Index, Layout], found: dict[Index, Layout]) -> IndexReport:
     names = tuple(index.name for index in INDEXES if index in incomplete)
-    highest, count = connection.sql("SELECT COALESCE(MAX(id), 0), COUNT(*) FROM messages")[0]
+    count = connection.sql("SELECT COUNT(*) FROM messages")[0][0]
     has_current = Layout.CURRENT in incomplete.values()
     if count <= indexes.REBUILD_LIMIT:
         if has_current and read_mark(connection, HIGH_WATER_KEY) is not None:
@@ -106,20 +106,34 @@ def _complete(connection: "Connection", incomplete: dict[Index, Layout], found: 
     elif all(layout in LEGACY for layout in incomplete.values()):
         return IndexReport()  # known already
     if has_current:
-        # One pair of marks serves all indexes of this layout, so all begin anew.
-        for index, layout in found.items():
-            if layout is Layout.CURRENT and index not in incomplete:
-                index.clear(connection)
-        for key, value in ((HIGH_WATER_KEY, highest), (PROGRESS_KEY, 0)):
-            set_mark(connection, key, str(value))
+        _mark_pending(connection)
     return IndexReport(pending=names)
+
+
+def _mark_pending(connection: "Connection") -> None:
+    """Leave all indexes of today's layout to a rebuild: one pair of marks serves them, so all begin anew."""
+    for index, layout in layouts(objects(connection)).items():
+        if layout is Layout.CURRENT and _is_usable(connection, index):
+            index.clear(connection)
+    highest = connection.sql("SELECT COALESCE(MAX(id), 0) FROM messages")[0][0]
+    for key, value in ((HIGH_WATER_KEY, highest), (PROGRESS_KEY, 0)):
+        set_mark(connection, key, str(value))
+
+
+def abandon(connection: "Connection", index: Index, layout: Layout) -> None:
+    """Take a damaged index that is too large to be filled here out of use; messages can be written, searching scans."""
+    if layout is Layout.CURRENT:
+        _mark_pending(connection)
+        return
+    _drop_triggers(connection, index)
+    connection.sql(f"DROP TABLE IF EXISTS {index.name}")
+    set_mark(connection, PARTIAL_KEY, "1")
 
 
 def _leave_partial(connection: "Connection", index: Index, layout: Layout, *, is_there: bool) -> None:
     """Leave an index that is too large to be filled here in a state in which every message can be written."""
     if layout is Layout.CURRENT:
         _create(connection, index, layout)
-        index.clear(connection)
     elif not is_there:
         return
     elif layout is Layout.INLINE:
@@ -167,7 +181,7 @@ def _drop_triggers(connection: "Connection", index: Index) -> None:
 
 
 def _same_triggers(connection: "Connection", index: Index, *, every: bool) -> list[str]:
-    """Replace triggers of other known forms, at least those that fire on a change of any column; returns their names."""
+    """Replace triggers of other known forms, at least those that fire on any column; returns their names."""
     present = objects(connection)
     replaced = []
     for name, statement in trigger_statements(index, Layout.CURRENT).items():

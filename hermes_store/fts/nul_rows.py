@@ -6,6 +6,7 @@ The store notes how its index was written; when the library in use does it diffe
 anew, before anybody can meet them.
 """
 
+import functools
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -45,16 +46,16 @@ def _read(note: str | None) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def passes_nul(connection: "Connection") -> bool:
-    """Whether the trigram tokenizer of this library goes on after a NUL, tried on a temporary table."""
-    connection.sql("CREATE VIRTUAL TABLE temp.hermes_store_nul_probe USING fts5(x, tokenize='trigram')")
+@functools.cache
+def passes_nul(driver: "Driver") -> bool:
+    """Whether the trigram tokenizer of this library goes on after a NUL, tried on a database in memory."""
+    probe = driver.module.connect(":memory:")
     try:
-        connection.sql("INSERT INTO temp.hermes_store_nul_probe(x) VALUES (?)", ("ab\0cdef",))
-        return bool(
-            connection.sql("SELECT 1 FROM temp.hermes_store_nul_probe WHERE hermes_store_nul_probe MATCH 'cde'")
-        )
+        probe.execute("CREATE VIRTUAL TABLE probe USING fts5(x, tokenize='trigram')")
+        probe.execute("INSERT INTO probe(x) VALUES (?)", ("ab\0cdef",))
+        return bool(probe.execute("SELECT 1 FROM probe WHERE probe MATCH 'cde'").fetchall())
     finally:
-        connection.sql("DROP TABLE temp.hermes_store_nul_probe")
+        probe.close()
 
 
 def adopt_index(connection: "Connection", note: str | None) -> tuple[int, str]:
@@ -64,7 +65,7 @@ def adopt_index(connection: "Connection", note: str | None) -> tuple[int, str]:
     anew here is noted as being of both kinds: searching then does not rely on it for structured messages.
     """
     driver = connection.driver
-    now_passes = passes_nul(connection)
+    now_passes = passes_nul(driver)
     layout = layout_of(TRIGRAM_INDEX, objects(connection))
     settled = writer_note(driver, passes_nul=now_passes)
     if _read(note).get("trigram_passes_nul") is now_passes or layout is None:

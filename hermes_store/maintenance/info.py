@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes_store.fts.state import IndexState, index_states
+from hermes_store.schema.last_upgrade import LastUpgrade, last_upgrade
 from hermes_store.schema.recognise import Recognised, count_rows, recognise
 from hermes_store.store import Store
 
@@ -25,6 +26,7 @@ class StoreInfo:
     active_messages: int
     indexes: tuple[IndexState, ...]
     advice: tuple[str, ...]
+    last_upgrade: LastUpgrade | None
 
 
 def describe(store: Store) -> StoreInfo:
@@ -35,6 +37,7 @@ def describe(store: Store) -> StoreInfo:
         rows = count_rows(connection, found)
         active = reader.messages.count_live()
         indexes = tuple(index_states(connection))
+        upgrade = last_upgrade(connection)
     return StoreInfo(
         path=Path(os.path.realpath(store.path)),
         size=store.path.stat().st_size,
@@ -47,14 +50,19 @@ def describe(store: Store) -> StoreInfo:
         rows=rows,
         active_messages=active,
         indexes=indexes,
-        advice=tuple(_advice(store, found)),
+        advice=tuple(_advice(store, found, indexes)),
+        last_upgrade=upgrade,
     )
 
 
-def _advice(store: Store, found: Recognised) -> list[str]:
+def _advice(store: Store, found: Recognised, indexes: tuple[IndexState, ...]) -> list[str]:
     advice = []
     if found.revision is None:
-        advice.append("the file was not opened for writing by hermes-store yet; that adopts it")
+        advice.append("the file was not upgraded by hermes-store yet; run: hermes-store db upgrade")
+    if any(index.layout is not None and not index.complete for index in indexes):
+        advice.append(
+            "a search index lacks messages, so searching is slow; run: hermes-store sessions optimize-storage"
+        )
     if store.journal_mode != "wal" and store.driver.wal_safe:
         advice.append("the file is in DELETE mode; in WAL mode readers would not wait for writers")
     if store.journal_mode == "wal" and not store.driver.wal_safe:

@@ -221,7 +221,7 @@ class SessionRepository:
     # -- reading --------------------------------------------------------------------------------------------
 
     def find_row(self, session_id: str) -> tuple[Any, ...] | None:
-        """The raw row in the order of `SESSION_COLUMNS`, or None. In files that have such, the prompt's hash follows."""
+        """The raw row in the order of `SESSION_COLUMNS`, or None. In files that have it, the hash follows."""
         row: tuple[Any, ...] | None = self._connection.row(_row(by_hash=self._by_hash), {"session_id": session_id})
         return row
 

@@ -75,6 +75,17 @@ def revision_summaries() -> list[tuple[str, str]]:
         return [(each.revision, each.doc) for each in script.walk_revisions()]
 
 
+@contextmanager
+def reading_as_it_is(path: Path) -> Iterator["Connection"]:
+    """A read-only connection to a store of any age, without the views that stand in for what the file lacks.
+
+    Raises what opening a store for reading raises.
+    """
+    with _opened(path, read_only=True) as database, database.read() as connection:
+        recognise(connection, str(path))
+        yield connection
+
+
 def differences(connection: "Connection") -> list[str]:
     """What autogenerate would propose for a file: nothing for one that the models describe. Reads only."""
     context = MigrationContext.configure(connection.sa, opts={**_COMPARE, "target_metadata": Base.metadata})

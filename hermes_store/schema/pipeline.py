@@ -5,21 +5,15 @@ search, repairs, stamps, note. `Store.open`, `alembic upgrade` and the upgrade c
 writes a schema.
 """
 
-import json
-import logging
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hermes_store.errors import IndexDamaged
-from hermes_store.fts.ensure import ensure_indexes, layout_is_settled
-from hermes_store.fts.indexes import STORAGE_VERSION, STORAGE_VERSION_KEY, TRIGRAM_INDEX
-from hermes_store.fts.layouts import objects
-from hermes_store.fts.marks import read_mark, set_mark
-from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index
+from hermes_store.fts.adoption import adopt_search
+from hermes_store.fts.ensure import ensure_indexes
 from hermes_store.schema import keys
 from hermes_store.schema.build import add_columns, create_indexes, create_tables
 from hermes_store.schema.fingerprint import leave_note
+from hermes_store.schema.last_upgrade import remember_upgrade
 from hermes_store.schema.recognise import Recognised, recognise, refuse_unwritable, stamp_by_shape
 from hermes_store.schema.repair import repair_active, repair_counters
 from hermes_store.schema.report import OpenReport, Progress
@@ -35,18 +29,11 @@ from hermes_store.schema.versions import (
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
 
-log = logging.getLogger(__name__)
-
 RunRevisions = Callable[["Connection"], None]
 """Runs the revisions that a file still needs, on a connection whose transaction is open."""
 
-LAST_UPGRADE_KEY = "hermes_store_last_upgrade"
-"""Holds the report of the last open that changed a file which had content, as JSON."""
-
 NEWEST_KNOWN_TRIGGERS = 25
 """The newest stamp of Hermes Agent under which triggers of today's search layout mean what ours do."""
-
-_SHOWN_IDS = 100  # titles that the note about the last upgrade names
 
 
 def bring_current(
@@ -82,7 +69,7 @@ def bring_current(
     progress("search indexes")
     has_known_triggers = found.revision is None and (stamp is None or stamp <= NEWEST_KNOWN_TRIGGERS)
     search = ensure_indexes(connection, same_triggers=has_known_triggers)
-    reindexed = _adopt_search(connection)
+    reindexed, mended = adopt_search(connection, thorough=found.revision is None)
     active, counters = repair_active(connection), repair_counters(connection)
     _stamp(connection)
     report = OpenReport(created=not found.has_transcripts, stamp=stamp, revision=HEAD_REVISION)
@@ -96,7 +83,7 @@ def bring_current(
             indexes_created=indexes,
             keys_healed=tuple(broken),
             leftovers_adopted=tuple(left),
-            search_rebuilt=search.rebuilt,
+            search_rebuilt=(*search.rebuilt, *(name for name in mended if name not in search.rebuilt)),
             search_pending=search.pending,
             triggers_replaced=search.triggers_replaced,
             rows_reindexed=reindexed,
@@ -106,24 +93,9 @@ def bring_current(
             backup=backup,
         )
         if report.changed:
-            set_mark(connection, LAST_UPGRADE_KEY, _note(report, now))
+            remember_upgrade(connection, report, now)
     leave_note(connection)
     return report
-
-
-def last_upgrade(connection: "Connection") -> dict[str, Any] | None:
-    """The report of the last open that changed this file, with its time as `at`; None if there was none."""
-    value = read_mark(connection, LAST_UPGRADE_KEY)
-    try:
-        found = json.loads(value) if value is not None else None
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _note(report: OpenReport, now: float) -> str:
-    shown = replace(report, titles_cleared=report.titles_cleared[:_SHOWN_IDS])
-    return json.dumps({"at": now, **shown.as_dict()})
 
 
 def _adopt(connection: "Connection", found: Recognised, stamp: int | None, heal_from: str | None) -> str:
@@ -141,23 +113,6 @@ def _adopt(connection: "Connection", found: Recognised, stamp: int | None, heal_
     connection.sql("DELETE FROM alembic_version")
     connection.sql("INSERT INTO alembic_version(version_num) VALUES (?)", (revision,))
     return revision
-
-
-def _adopt_search(connection: "Connection") -> int:
-    """Bring the trigram index in step with the SQLite in use, and note that its layout is complete."""
-    present = objects(connection)
-    changed = 0
-    if TRIGRAM_INDEX.name in present and connection.driver.has_trigram:
-        try:
-            changed, note = adopt_index(connection, read_mark(connection, WRITER_KEY))
-        except IndexDamaged as exc:
-            # An index never keeps a store from being opened; the first write that meets the damage has it cured.
-            log.warning("the index of substrings is damaged: %s", exc)
-            return 0
-        set_mark(connection, WRITER_KEY, note)
-    if read_mark(connection, STORAGE_VERSION_KEY) is None and layout_is_settled(connection):
-        set_mark(connection, STORAGE_VERSION_KEY, STORAGE_VERSION)
-    return changed
 
 
 def _stamp(connection: "Connection") -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hermes_store import SessionDB, Store
-from tests.builders.hermes_v23 import Story
 from tests.cli.running import Run, files_of, run_apart
 from tests.schema.inspecting import change, opened
+from tests.snapshots.hermes_v23 import Story
 from tests.support.builders import build_v23
 from tests.support.drivers import Engine
 
@@ -168,11 +168,13 @@ def test_a_file_without_write_permission(run: Run, small: Path) -> None:
     run("sessions", "list").data()
 
 
-def test_an_older_file_needs_an_action_before_it_is_written(run: Run, path: Path, any_engine: Engine) -> None:
+def test_a_file_with_an_odd_stamp_needs_an_action_before_it_is_written(
+    run: Run, path: Path, any_engine: Engine
+) -> None:
     story = build_v23(path, any_engine.driver, journal_mode="delete")
-    change(path, any_engine.driver, "UPDATE schema_version SET version = 22")
+    change(path, any_engine.driver, "UPDATE schema_version SET version = 'abc'")
     before = files_of(path)
-    run("sessions", "rename", story.session_ids[0], "New").refused(3, "schema version 22")
+    run("sessions", "rename", story.session_ids[0], "New").refused(3, "'abc'", "UPDATE schema_version")
     assert len(run("--json", "sessions", "list").data().json) == len(story.session_ids)
     assert files_of(path) == before
 

@@ -8,9 +8,9 @@ import pytest
 from hermes_store import SessionDB
 from hermes_store.cli.demo import QUERIES, load_conversations
 from hermes_store.database import load_driver
-from tests.builders.hermes_v23 import Story
 from tests.cli.running import Run, files_of, run_apart
 from tests.schema.inspecting import change
+from tests.snapshots.hermes_v23 import Story
 from tests.support.drivers import Engine
 
 
@@ -64,7 +64,20 @@ def test_info_tells_what_the_file_is(run: Run, story: Story, path: Path, engine:
         "messages_fts": True,
         "messages_fts_trigram": True,
     }
-    assert any("adopts" in line for line in found["advice"])
+    assert {each["layout"] for each in found["indexes"]} == {"three columns over the messages"}
+    assert any("hermes-store db upgrade" in line for line in found["advice"])
+    assert found["last_upgrade"] is None
+
+
+def test_info_tells_of_the_last_upgrade(run: Run, story: Story, path: Path, engine: Engine) -> None:
+    done = run("--json", "db", "upgrade").json
+    found = run("--json", "db", "info").data().json["last_upgrade"]
+    assert found["report"]["columns_added"] == done["columns_added"] != []
+    assert found["report"]["adopted"] is True
+    assert found["at"] > 0
+    lines = run("db", "info").data().lines
+    assert any(line.startswith("last upgrade") for line in lines)
+    assert any("sessions.last_read_at" in line for line in lines)
 
 
 def test_info_as_a_table_says_the_same(run: Run, story: Story, path: Path, engine: Engine) -> None:

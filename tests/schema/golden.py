@@ -1,5 +1,6 @@
-"""The golden schema dump: `python -m tests.schema.golden` writes it anew from a new store."""
+"""The golden schema dump: `python -m tests.schema.golden [FILE]` writes it anew from a new store."""
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -23,10 +24,10 @@ def text_of(lines: list[str]) -> str:
     return _HEAD + "".join(f"{line}\n" for line in lines)
 
 
-def main() -> None:
+def main(target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        FILE.write_text(text_of(describe_file(Path(folder) / "state.db")), encoding="utf-8")
+        target.write_text(text_of(describe_file(Path(folder) / "state.db")), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FILE)

@@ -1,0 +1,50 @@
+"""Writing a file anew, so that it gives back the space of what was removed (rule FTS-11)."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from hermes_store.database.journal import apply_pragmas
+from hermes_store.database.writer import Wait
+from hermes_store.errors import OperationFailed, StoreLocked
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+    from hermes_store.database.database import Database
+
+log = logging.getLogger(__name__)
+
+
+def vacuum(database: "Database", *, patience: float) -> None:
+    """Write the file anew and empty its log; needs as much free space as the file has, for a while.
+
+    `patience`: seconds to wait for others. Raises NestedUnit inside a unit, ReadOnlyStore, StoreLocked, DiskFull.
+    """
+    writer = database.writer
+    wait = Wait(database.clock, patience, patience)
+    while True:
+        try:
+            with writer.exclusive() as connection:
+                _vacuum(connection)
+            return
+        except StoreLocked as exc:
+            reason = exc
+        wait.pause_or_raise(reason)
+
+
+def _vacuum(connection: "Connection") -> None:
+    # All pages are written, and without spilling they would be held in memory until then.
+    connection.sql("PRAGMA cache_spill=ON")
+    try:
+        connection.sql("VACUUM")
+    finally:
+        apply_pragmas(connection)
+    try:
+        connection.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    except OperationFailed as exc:
+        # The next checkpoint does it.
+        log.info("the log was not emptied after a vacuum: %s", exc)
+
+
+def logical_size(connection: "Connection") -> int:
+    """Bytes of the database itself; in WAL mode the file follows at a checkpoint."""
+    return int(connection.sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0])

@@ -1,0 +1,1 @@
+"""Changing the layout of the search indexes, and filling them in steps."""

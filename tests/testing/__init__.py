@@ -1,0 +1,1 @@
+"""What the package offers to the tests of others."""

@@ -1,0 +1,1 @@
+"""Files of every age are brought to the current shape, and lose nothing."""
