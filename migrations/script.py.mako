@@ -1,7 +1,17 @@
-"""${message}
+<%
+    def quoted(value):
+        return f'"{value}"' if isinstance(value, str) else repr(value)
+
+    summary = message.strip().rstrip(".")
+    summary = summary[:1].upper() + summary[1:]
+    used = [line for line in (imports or "").splitlines() if line]
+    if not upgrades:
+        used = ["from hermes_store.schema.operations import irreversible, online_only"]
+%>\
+"""${summary}.
 
 Purpose: what a file has after this revision that it had not before.
-Stamp: the schema version whose step this is, if any.
+Stamp: none; this revision belongs to the package alone.
 Cost on a large file: quick, or how long per million messages.
 Rule: its id in docs/behaviour.
 Runs again: yes; say which shape it checks first.
@@ -9,19 +19,20 @@ Downgrade: what it restores, or why it cannot.
 """
 
 from alembic import op
-${imports if imports else ""}
 
-revision = ${repr(up_revision)}
-down_revision = ${repr(down_revision)}
-branch_labels = None
-depends_on = None
+${"\n".join(used)}
+
+revision = ${quoted(up_revision)}
+down_revision = ${quoted(down_revision)}
+branch_labels = ${quoted(branch_labels)}
+depends_on = ${quoted(depends_on)}
 
 
 def upgrade() -> None:
     """Bring the file one step up."""
-    ${upgrades if upgrades else "pass"}
+    ${upgrades if upgrades else "online_only(op, revision)"}
 
 
 def downgrade() -> None:
-    """Take the step back, or raise IrreversibleMigration."""
-    ${downgrades if downgrades else "pass"}
+    """Take the step back."""
+    ${downgrades if downgrades else 'irreversible(revision, "say what is lost")'}

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import click
 from rich.console import Console
@@ -30,12 +31,27 @@ _LABELS = {
 Tell = Callable[[StorageProgress], None]
 
 
+class Stopped(click.ClickException):
+    """The run ended without a change, or before its end."""
+
+    exit_code = EXIT_FAILED
+
+    def show(self, file: IO[str] | None = None) -> None:  # noqa: ARG002 - always on stderr
+        """Say it as everything else is said."""
+        talk(self.message)
+
+
+class SpaceLacking(Stopped):
+    """The disk is too full."""
+
+    exit_code = EXIT_ACTION
+
+
 @click.command("optimize-storage")
 @click.option("--no-vacuum", is_flag=True, help="Leave the freed space in the file, for what comes next.")
 @click.option("--yes", "-y", "agreed", is_flag=True, help="Do not ask.")
 @pass_options
-@click.pass_context
-def optimize_storage_command(context: click.Context, options: Options, no_vacuum: bool, agreed: bool) -> None:  # noqa: FBT001 - command line flags
+def optimize_storage_command(options: Options, no_vacuum: bool, agreed: bool) -> None:  # noqa: FBT001 - command line flags
     """Bring the search indexes of a file to today's layout, which needs much less space; no message is changed.
 
     The store can be used meanwhile, and an interrupted run is gone on with by the next one.
@@ -46,22 +62,21 @@ def optimize_storage_command(context: click.Context, options: Options, no_vacuum
             available = optimize_available(reader.connection)
     size = path.stat().st_size
     if not able:
-        talk(f"could not optimize: {FTS5_UNAVAILABLE}")
         _print(options, path, "failed", StorageReport(ok=False, reason=FTS5_UNAVAILABLE), size, size)
-        context.exit(EXIT_FAILED)
+        raise Stopped(f"could not optimize: {FTS5_UNAVAILABLE}")
     if not available:
         talk(f"{clean(path)}: there is nothing to do, the search indexes have today's layout")
         _print(options, path, "nothing to do", None, size, size)
         return
-    if not _has_space(path, size, vacuum=not no_vacuum):
+    lacking = _lacking_space(path, size, vacuum=not no_vacuum)
+    if lacking is not None:
         _print(options, path, "no space", None, size, size)
-        context.exit(EXIT_ACTION)
+        raise SpaceLacking(lacking)
     if size > LARGE:
         talk("this may take a while; it can be interrupted, and the next run goes on from there")
     if not agreed and not _agrees(path, size):
-        talk("Cancelled.")
         _print(options, path, "cancelled", None, size, size)
-        context.exit(EXIT_FAILED)
+        raise Stopped("Cancelled.")
     with options.open(read_only=False) as store:
         try:
             with _progress() as progress:
@@ -73,25 +88,23 @@ def optimize_storage_command(context: click.Context, options: Options, no_vacuum
             after = logical_size(reader.connection)
     _print(options, path, "ok" if report.ok else "failed", report, size, after)
     if not report.ok:
-        talk(f"could not optimize: {report.reason}")
-        context.exit(EXIT_FAILED)
+        raise Stopped(f"could not optimize: {report.reason}")
     talk(f"optimized: {size / MIB:.1f} MiB before, {after / MIB:.1f} MiB after")
     if report.vacuumed is False:
         talk("the file could not be made smaller; the space is free for what comes next")
 
 
-def _has_space(path: Path, size: int, *, vacuum: bool) -> bool:
-    """Whether the disk has room for the new file, or for the new indexes alone; says so if not."""
+def _lacking_space(path: Path, size: int, *, vacuum: bool) -> str | None:
+    """What to say if the disk has no room for the new file, or for the new indexes alone."""
     try:
         free = shutil.disk_usage(path.parent).free
     except OSError:
-        return True  # nobody knows
+        return None  # nobody knows
     needed = size if vacuum else int(size * WITHOUT_VACUUM)
     if free >= needed:
-        return True
+        return None
     advice = "; --no-vacuum needs less" if vacuum else ""
-    talk(f"error: {needed / MIB:.1f} MiB of free space are needed and {free / MIB:.1f} MiB are there{advice}")
-    return False
+    return f"error: {needed / MIB:.1f} MiB of free space are needed and {free / MIB:.1f} MiB are there{advice}"
 
 
 def _agrees(path: Path, size: int) -> bool:

@@ -10,10 +10,11 @@ from rich.console import Console
 
 from hermes_store.cli.options import Options, pass_options
 from hermes_store.cli.output import EXIT_FAILED, clean, print_json, print_table, talk, write_line
+from hermes_store.errors import OnlineMigration
 from hermes_store.schema.describe import beyond_golden, missing_from_golden
-from hermes_store.schema.recognise import recognise
+from hermes_store.schema.recognise import recognise, refuse_unwritable
 from hermes_store.schema.report import OpenReport, Progress
-from hermes_store.schema.versions import HEAD_REVISION, ROOT_REVISION, revision_of_stamp
+from hermes_store.schema.versions import HEAD_REVISION
 from hermes_store.store import Store
 
 
@@ -30,7 +31,7 @@ def upgrade(options: Options, backup: bool, backup_to: Path | None, as_sql: bool
     if as_sql:
         if backup or backup_to is not None:
             raise click.UsageError("--sql changes nothing, so there is nothing to back up")
-        _print_sql(options)
+        _print_sql(options, as_json=options.json or as_json)
         return
     with (
         _progress() as progress,
@@ -66,6 +67,7 @@ def report_rows(report: OpenReport) -> list[tuple[str, object]]:
         ("counters repaired", report.counters_repaired or ""),
         ("titles cleared of", ", ".join(report.titles_cleared)),
         ("copy before", report.backup or ""),
+        ("moved aside", report.quarantined or ""),
     ]
     return [(name, value) for name, value in facts if value != ""]
 
@@ -81,18 +83,25 @@ def _progress() -> Iterator[Progress]:
         yield lambda step: status.update(f"upgrading: {clean(step)}")
 
 
-def _print_sql(options: Options) -> None:
+def _print_sql(options: Options, *, as_json: bool) -> None:
     from hermes_store.schema.environment import sql_between
 
     with options.open() as store, store.reader() as reader:
         found = recognise(reader.connection, str(options.path))
-    at = found.revision
-    if at is None:
-        at = ROOT_REVISION if found.stamp is None else revision_of_stamp(found.stamp)
-    if at == HEAD_REVISION:
-        talk(f"{clean(options.path)} is at revision {at}: there is nothing to run")
-        return
-    write_line(sql_between(at).rstrip("\n"))
+    refuse_unwritable(found, str(options.path))
+    if found.revision is None:
+        raise OnlineMigration(
+            f"{options.path} is not under revisions yet, and to adopt it one has to look at what it holds, so it "
+            f"cannot be written as SQL; run: hermes-store --db PATH db upgrade"
+        )
+    is_due = found.revision != HEAD_REVISION
+    sql = sql_between(found.revision).strip() if is_due else ""
+    if as_json:
+        print_json({"revision": found.revision, "head": HEAD_REVISION, "sql": sql})
+    elif is_due:
+        write_line(sql)
+    else:
+        talk(f"{clean(options.path)} is at revision {HEAD_REVISION}: there is nothing to run")
 
 
 @click.command()
@@ -100,7 +109,8 @@ def _print_sql(options: Options) -> None:
 @click.pass_context
 def check(context: click.Context, options: Options) -> None:
     """Compare the schema of a file with the one that it should have; exit code 1 if they differ. Changes nothing."""
-    from hermes_store.schema.environment import differences, reading_as_it_is
+    from hermes_store.schema.autogenerate import differences
+    from hermes_store.schema.environment import reading_as_it_is
 
     with reading_as_it_is(options.path) as connection:
         proposed = differences(connection)

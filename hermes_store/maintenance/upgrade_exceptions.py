@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from hermes_store.fts.indexes import HIGH_WATER_KEY, PROGRESS_KEY, STORAGE_VERSION_KEY
+from hermes_store.models import Base
 from hermes_store.schema.versions import STAMP
 
 if TYPE_CHECKING:
@@ -154,6 +155,15 @@ def _active_repaired(change: Change, context: Context) -> bool:  # noqa: ARG001 
     return _is(change, "messages", "active") and change.old is None and change.new == 1
 
 
+def _default_filled(change: Change, context: Context) -> bool:  # noqa: ARG001
+    if change.kind is not Kind.CHANGED or change.old is not None or change.table not in Base.metadata.tables:
+        return False
+    column = Base.metadata.tables[change.table].columns.get(change.column or "")
+    if column is None or column.nullable or column.server_default is None:
+        return False
+    return str(getattr(column.server_default, "arg", "")) == repr(change.new)
+
+
 # -- stamps and marks -------------------------------------------------------------------------------------------
 
 _MARKS = frozenset({"fts_optimize_available", STORAGE_VERSION_KEY, HIGH_WATER_KEY, PROGRESS_KEY})
@@ -262,6 +272,7 @@ DECLARED: tuple[Declared, ...] = (
     Declared("title cleared", "of sessions with the same title, the one stored last keeps it", _title_cleared),
     Declared("counter recounted", "counters of sessions that were NULL are numbers again", _counter_recounted),
     Declared("active repaired", "messages.active NULL means live and became 1", _active_repaired),
+    Declared("default filled", "columns that may not be NULL have their default in its place", _default_filled),
     Declared("stamp raised", f"schema_version became {STAMP}", _stamp_raised),
     Declared("revision noted", "alembic_version names the revision", _revision_noted),
     Declared("mark left", "the store keeps marks of its own and of the search indexes in state_meta", _mark_left),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hermes_store.fts.ensure import rebuild_pending
 from hermes_store.fts.indexes import INDEXES
 from hermes_store.fts.layouts import JOINED_VIEW, LEGACY, Layout, layouts, objects
+from hermes_store.schema.repair import loose_columns
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -231,9 +232,12 @@ def golden_exceptions(connection: "Connection") -> dict[str, str]:
     """Names of things that may differ from the golden schema in this file, each with the reason.
 
     They are the parts of a search index that keeps an older or a newer layout, that is left to a later rebuild, or that
-    this SQLite cannot make; and the column messages.active where old releases have made it without NOT NULL or default.
+    this SQLite cannot make; and columns that old releases have made without NOT NULL or default.
     """
-    excepted = {}
+    excepted = {
+        f"{table}.{column}": f"{table}.{column} keeps its definition, which lacks NOT NULL"
+        for table, column in loose_columns(connection)
+    }
     if connection.sql(
         "SELECT 1 FROM pragma_table_info('messages') WHERE lower(name) = 'active' "
         'AND ("notnull" = 0 OR dflt_value IS NULL)'

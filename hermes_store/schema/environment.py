@@ -5,6 +5,7 @@ command line equals one that `Store.open` upgraded. Every change happens in one 
 """
 
 import io
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alembic import command
-from alembic.autogenerate import compare_metadata, rewriter
 from alembic.config import Config
-from alembic.operations import ops
+from alembic.operations.ops import MigrationScript
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -26,9 +26,10 @@ from hermes_store.database.driver import choose_driver
 from hermes_store.database.health import FileState, creating, inspect_file, refuse
 from hermes_store.errors import HermesStoreError
 from hermes_store.models import Base
-from hermes_store.schema.build import column_definition
+from hermes_store.schema.autogenerate import compare_options, write_revision
 from hermes_store.schema.recognise import recognise, refuse_unwritable
 from hermes_store.schema.upgrade import bring_up_to_date
+from hermes_store.schema.versions import HEAD_REVISION
 from hermes_store.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def run_revisions(connection: "Connection") -> None:
 
 
 def sql_between(revision: str) -> str:
-    """The SQL of the revisions that a file at this one still needs. Raises OnlineMigration for one that moves data."""
+    """The SQL of the revisions that a file at this one still needs, one transaction.
+
+    Raises OnlineMigration for a revision that has to look at the data.
+    """
     written = io.StringIO()
     config = Config(output_buffer=written)
     config.set_main_option("script_location", SCRIPT_LOCATION)
@@ -86,18 +90,6 @@ def reading_as_it_is(path: Path) -> Iterator["Connection"]:
         yield connection
 
 
-def differences(connection: "Connection") -> list[str]:
-    """What autogenerate would propose for a file: nothing for one that the models describe. Reads only."""
-    context = MigrationContext.configure(connection.sa, opts={**_COMPARE, "target_metadata": Base.metadata})
-    return [_told(each) for each in compare_metadata(context, Base.metadata)]
-
-
-def _told(difference: Any) -> str:
-    if isinstance(difference, list):
-        return "; ".join(_told(each) for each in difference)
-    return " ".join(str(part) for part in difference if part is not None)
-
-
 def run(context: EnvironmentContext) -> None:
     """The whole of `env.py`."""
     handed_in = context.config.attributes.get(_CONNECTION)
@@ -107,8 +99,14 @@ def run(context: EnvironmentContext) -> None:
     with _alembic_lock:
         try:
             if context.is_offline_mode():
-                context.configure(dialect_name="sqlite", target_metadata=Base.metadata, literal_binds=True)
-                context.run_migrations()
+                # Shown in whole or not at all: the beginning of a script that is refused must not be run.
+                shown, written = context.config.output_buffer or sys.stdout, io.StringIO()
+                context.configure(
+                    dialect_name="sqlite", literal_binds=True, transactional_ddl=True, output_buffer=written
+                )
+                with context.begin_transaction():
+                    context.run_migrations()
+                shown.write(written.getvalue())
             else:
                 _run_command(context, _path(context), _command_name(context.config))
         except HermesStoreError as exc:
@@ -126,6 +124,11 @@ def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
             _migrate(context, connection)
         return
     head = context.script.get_current_head()
+    if head != HEAD_REVISION:
+        raise CommandError(
+            f"the revisions end at {head}, and REVISIONS in hermes_store/schema/versions.py at {HEAD_REVISION}: "
+            f"add the new number there"
+        )
     if name == "upgrade" and context.get_revision_argument() not in ("head", "heads", head):
         raise CommandError(f"a store is upgraded to head ({head}) or not at all")
 
@@ -147,6 +150,9 @@ def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
                 run_revisions=lambda connection: _migrate(context, connection),
             )
         else:
+            with database.writer.exclusive() as connection:
+                # A table that is built anew would take along the rows that refer to it; within a unit it is too late.
+                connection.sql("PRAGMA foreign_keys=OFF")
             database.writer.run(body, patience=Settings().patience)
 
 
@@ -172,59 +178,23 @@ def _opened(path: Path, *, read_only: bool, create: bool = False) -> Iterator[Da
 
 
 def _migrate(context: EnvironmentContext, connection: "Connection") -> None:
+    def write(found: MigrationContext, revision: Any, directives: list[MigrationScript]) -> None:
+        write_revision(found, revision, directives)
+        if _command_name(context.config) == "revision" and all(
+            each.is_empty() for script in directives for each in script.upgrade_ops_list
+        ):
+            context.config.print_stdout("the models and the file agree: there is no revision to write")
+            directives.clear()
+
     # SQLAlchemy's side of the connection has begun, so Alembic leaves BEGIN and COMMIT to the unit around it.
     context.configure(
         connection=connection.sa,
         target_metadata=Base.metadata,
         transactional_ddl=True,
-        process_revision_directives=_additive,
-        **_COMPARE,
+        process_revision_directives=write,
+        **compare_options(connection),
     )
     context.run_migrations()
-
-
-def _include_object(thing: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:  # noqa: ARG001, FBT001
-    """What autogenerate compares: nothing that only the file has is ever proposed for removal."""
-    return not (reflected and compare_to is None)
-
-
-_COMPARE: dict[str, Any] = {
-    "include_object": _include_object,
-    "compare_type": True,
-    "compare_server_default": True,
-}
-
-_additive = rewriter.Rewriter()
-
-
-class EnsureColumnOp(ops.MigrateOperation):
-    """An additive column, written so that it may run on a file that has it already."""
-
-    def __init__(self, table: str, column: str, definition: str) -> None:
-        self.table = table
-        self.column = column
-        self.definition = definition
-
-    def to_diff_tuple(self) -> tuple[str, str, str, str]:
-        """What `alembic check` says of it."""
-        return ("add_column", self.table, self.column, self.definition)
-
-
-@_additive.rewrites(ops.AddColumnOp)
-def _write_ensure_column(context: Any, revision: Any, operation: ops.AddColumnOp) -> ops.MigrateOperation:  # noqa: ARG001
-    return EnsureColumnOp(operation.table_name, operation.column.name, column_definition(operation.column))
-
-
-def _register_renderer() -> None:
-    from alembic.autogenerate import renderers
-
-    @renderers.dispatch_for(EnsureColumnOp)
-    def _render(autogen_context: Any, operation: EnsureColumnOp) -> str:
-        autogen_context.imports.add("from hermes_store.schema.operations import ensure_column")
-        return f"ensure_column(op, {operation.table!r}, {operation.column!r}, {operation.definition!r})"
-
-
-_register_renderer()
 
 
 def _path(context: EnvironmentContext) -> Path:

@@ -3,20 +3,36 @@
 Their first argument is `alembic.op`, which stands for the operations that are active.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from sqlalchemy import text
 
 from hermes_store.errors import IrreversibleMigration, OnlineMigration
 
 __all__ = [
     "IrreversibleMigration",
+    "drop_column",
     "ensure_column",
     "irreversible",
     "online_only",
     "rebuild_table",
+    "reshape_table",
     "rows",
+    "run_ddl",
     "tables_among",
 ]
+
+_DRAFT = "hermes_store_rebuild_"
+_MAY_RUN_AGAIN = re.compile(
+    r"(CREATE\s+(TABLE|(UNIQUE\s+)?INDEX)\s+IF\s+NOT\s+EXISTS|DROP\s+(TABLE|INDEX)\s+IF\s+EXISTS)\s"
+)
+_LITERAL = re.compile(
+    r"""[+-]?[\d.]\S*|[xX]?'(?:[^']|'')*'|"(?:[^"]|"")*"|NULL|TRUE|FALSE|CURRENT_(?:TIME|DATE|TIMESTAMP)""",
+    re.IGNORECASE,
+)
 
 
 def online_only(operations: Any, revision: str) -> None:
@@ -38,16 +54,47 @@ def ensure_column(operations: Any, table: str, column: str, definition: str) -> 
 
     `definition` is the type with NOT NULL and DEFAULT, as ALTER TABLE ADD COLUMN takes them.
     """
-    for name in (table, column):
-        if not name.isidentifier():
-            raise ValueError(f"{name!r} is no name of a table or column")
+    statement = f'ALTER TABLE {_plain(table)} ADD COLUMN "{_plain(column)}" {definition}'
     if operations.get_context().as_sql:
-        operations.execute(f'ALTER TABLE {table} ADD COLUMN "{column}" {definition}')
-        return
-    if column.lower() not in {
-        row[0].lower() for row in rows(operations, "SELECT name FROM pragma_table_info(?)", table)
-    }:
-        operations.execute(f'ALTER TABLE {table} ADD COLUMN "{column}" {definition}')
+        _write_down(operations, statement)
+    elif column.lower() not in _columns(operations, table):
+        _run(operations, statement)
+
+
+def drop_column(operations: Any, table: str, column: str) -> None:
+    """Drop a column unless it is gone already; for taking back what `ensure_column` did. What it held is lost.
+
+    Its indexes have to go first. SQLite writes every row of the table anew.
+    """
+    statement = f'ALTER TABLE {_plain(table)} DROP COLUMN "{_plain(column)}"'
+    if operations.get_context().as_sql:
+        _write_down(operations, statement)
+    elif column.lower() in _columns(operations, table):
+        _run(operations, statement)
+
+
+def run_ddl(operations: Any, statement: str) -> None:
+    """Run CREATE TABLE or INDEX IF NOT EXISTS, DROP TABLE or INDEX IF EXISTS, as it is written.
+
+    Raises ValueError for any other statement: it might not run again, or would lose something without a word.
+    """
+    sql = textwrap.dedent(statement).strip()
+    if _MAY_RUN_AGAIN.match(sql) is None:
+        raise ValueError(f"no statement that may run again: {sql.splitlines()[0] if sql else 'none'}")
+    if operations.get_context().as_sql:
+        _write_down(operations, sql)
+    else:
+        _run(operations, sql)
+
+
+def _plain(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError(f"{name!r} is no name of a table or column")
+    return name
+
+
+def _columns(operations: Any, table: str) -> set[str]:
+    return {row[0].lower() for row in rows(operations, "SELECT name FROM pragma_table_info(?)", table)}
 
 
 def rows(operations: Any, sql: str, *values: Any) -> list[Any]:
@@ -79,9 +126,9 @@ def rebuild_table(
     knows are kept, and so are its indexes and triggers. Foreign keys have to be off: rows of sessions that are gone
     stay. It is built under a new name, since renaming the old one away would carry triggers and keys of others along.
     """
-    draft = f"hermes_store_rebuild_{table}"
+    draft = _DRAFT + table
     definitions = dict(columns)
-    live = {source: _live_columns(operations, source) for source in sources}
+    live = {source: live_columns(lambda sql, *values: rows(operations, sql, *values), source) for source in sources}
     for found in live.values():
         for name, definition in found.items():
             if name not in {known.lower() for known in definitions}:
@@ -99,6 +146,7 @@ def rebuild_table(
             f"INSERT INTO {draft} ({', '.join(map(_quoted, copied))}) SELECT {', '.join(values)} "
             f"FROM {_quoted(source)} WHERE 1 ORDER BY {order} {conflict}",
         )
+    _keep_highest_id(operations, table, draft)
     kept = rows(
         operations,
         "SELECT sql FROM sqlite_master WHERE tbl_name = ? AND type IN ('index', 'trigger') AND sql IS NOT NULL",
@@ -114,27 +162,102 @@ def rebuild_table(
         _run(operations, statement)
 
 
+def reshape_table(
+    operations: Any,
+    table: str,
+    *,
+    columns: Mapping[str, str],
+    constraints: Sequence[str],
+    in_place_of_null: Mapping[str, str],
+) -> None:
+    """Build a table anew, as `rebuild_table` does with the table itself as its one source, unless it has that shape.
+
+    The shape is types, NOT NULL, defaults, keys, references and unique constraints of the columns that are named.
+    """
+    draft = _DRAFT + table
+    body = ", ".join([f"{_quoted(name)} {definition}" for name, definition in columns.items()] + list(constraints))
+    _run(operations, f"CREATE TABLE {draft} ({body})")
+    wanted, found = _shape(operations, draft, columns), _shape(operations, table, columns)
+    _run(operations, f"DROP TABLE {draft}")
+    if wanted == found:
+        return
+    order = "rowid"
+    if rows(operations, "SELECT 1 FROM pragma_table_list(?) WHERE schema = 'main' AND wr = 1", table):
+        order = "1"
+    rebuild_table(
+        operations,
+        table,
+        columns=columns,
+        constraints=constraints,
+        in_place_of_null=in_place_of_null,
+        sources={table: order},
+        on_conflict=[""],
+    )
+
+
+def _shape(operations: Any, table: str, names: Mapping[str, str]) -> tuple[frozenset[Any], ...]:
+    known = {name.lower() for name in names}
+    columns = rows(
+        operations, 'SELECT lower(name), upper(type), "notnull", dflt_value, pk FROM pragma_table_info(?)', table
+    )
+    keys = rows(
+        operations,
+        'SELECT seq, lower("table"), lower("from"), lower("to"), on_update, on_delete FROM pragma_foreign_key_list(?)',
+        table,
+    )
+    unique = rows(
+        operations,
+        "SELECT (SELECT group_concat(lower(name)) FROM (SELECT name FROM pragma_index_info(list.name) ORDER BY seqno)) "
+        "FROM pragma_index_list(?) AS list WHERE origin = 'u'",
+        table,
+    )
+    created = rows(operations, "SELECT lower(sql) FROM sqlite_master WHERE type = 'table' AND name = ?", table)
+    return (
+        frozenset(tuple(row) for row in columns if row[0] in known),
+        frozenset(tuple(row) for row in keys),
+        frozenset(row[0] for row in unique),
+        frozenset("autoincrement" in row[0] for row in created),
+    )
+
+
+def _keep_highest_id(operations: Any, table: str, draft: str) -> None:
+    """Ids of rows that are gone are not given out again, where the table promises that."""
+    if not rows(operations, "SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"):
+        return
+    highest = rows(operations, "SELECT seq FROM sqlite_sequence WHERE name = ?", table)
+    promised = rows(
+        operations, "SELECT 1 FROM sqlite_master WHERE name = ? AND lower(sql) LIKE '%autoincrement%'", draft
+    )
+    if highest and promised:
+        bind = operations.get_bind()
+        bind.exec_driver_sql("DELETE FROM sqlite_sequence WHERE name = ?", (draft,))
+        bind.exec_driver_sql("INSERT INTO sqlite_sequence(name, seq) VALUES (?, ?)", (draft, highest[0][0]))
+
+
 def _run(operations: Any, sql: str) -> None:
     # Not `execute`: a colon in the text of somebody's trigger is no parameter.
     operations.get_bind().exec_driver_sql(sql)
 
 
-def _live_columns(operations: Any, table: str) -> dict[str, str]:
-    """Name in lower case and definition of the columns that a table of the file has; NOT NULL only beside a default."""
+def _write_down(operations: Any, sql: str) -> None:
+    operations.execute(text(sql.replace(":", "\\:")))
+
+
+def live_columns(read: Callable[..., list[Any]], table: str, *, always_not_null: bool = False) -> dict[str, str]:
+    """Name in lower case and definition of the columns that a table of the file has; NOT NULL only beside a default.
+
+    `read` runs a statement with values for its `?`. always_not_null: without a default too.
+    """
     found = {}
-    for name, kind, not_null, default in rows(
-        operations, 'SELECT name, type, "notnull", dflt_value FROM pragma_table_info(?)', table
+    for name, kind, not_null, default in read(
+        'SELECT name, type, "notnull", dflt_value FROM pragma_table_info(?)', table
     ):
-        has_default = default is not None
-        found[name.lower()] = " ".join(
-            part
-            for part in (
-                kind,
-                "NOT NULL" if not_null and has_default else "",
-                f"DEFAULT {default}" if has_default else "",
-            )
-            if part
-        )
+        parts = [kind] if kind else []
+        if default is not None:
+            parts.append(f"DEFAULT {default if _LITERAL.fullmatch(default) else f'({default})'}")
+        if not_null and (default is not None or always_not_null):
+            parts.append("NOT NULL")
+        found[name.lower()] = " ".join(parts)
     return found
 
 

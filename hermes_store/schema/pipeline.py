@@ -15,7 +15,7 @@ from hermes_store.schema.build import add_columns, create_indexes, create_tables
 from hermes_store.schema.fingerprint import leave_note
 from hermes_store.schema.last_upgrade import remember_upgrade
 from hermes_store.schema.recognise import Recognised, recognise, refuse_unwritable, stamp_by_shape
-from hermes_store.schema.repair import repair_active, repair_counters
+from hermes_store.schema.repair import ACTIVE, loose_columns, repair_counters, repair_values
 from hermes_store.schema.report import OpenReport, Progress
 from hermes_store.schema.versions import (
     CREATE_REVISION_TABLE,
@@ -70,7 +70,8 @@ def bring_current(
     has_known_triggers = found.revision is None and (stamp is None or stamp <= NEWEST_KNOWN_TRIGGERS)
     search = ensure_indexes(connection, same_triggers=has_known_triggers)
     reindexed, mended = adopt_search(connection, thorough=found.revision is None)
-    active, counters = repair_active(connection), repair_counters(connection)
+    loose = loose_columns(connection)
+    repaired, counters = repair_values(connection, loose), repair_counters(connection)
     _stamp(connection)
     report = OpenReport(created=not found.has_transcripts, stamp=stamp, revision=HEAD_REVISION)
     if found.has_transcripts:
@@ -87,14 +88,16 @@ def bring_current(
             search_pending=search.pending,
             triggers_replaced=search.triggers_replaced,
             rows_reindexed=reindexed,
-            rows_repaired=active,
+            rows_repaired=repaired,
             counters_repaired=counters,
             titles_cleared=titles,
             backup=backup,
         )
         if report.changed:
             remember_upgrade(connection, report, now)
-    leave_note(connection)
+    if not loose.keys() - {ACTIVE}:
+        # The short way looks for NULL in `active` alone.
+        leave_note(connection)
     return report
 
 

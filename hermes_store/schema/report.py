@@ -18,9 +18,10 @@ class OpenReport:
     keys_healed: tables that were built anew because their key was not the one of today. leftovers_adopted: tables that
     an interrupted rebuild of Hermes Agent had left behind, whose rows were taken over.
     search_rebuilt, search_pending: indexes that were filled anew, or left to a later rebuild. triggers_replaced: names.
-    rows_reindexed: messages whose index entry was of another SQLite library. rows_repaired: messages whose `active` was
-    NULL. counters_repaired: sessions whose counters were NULL. titles_cleared: ids of sessions that lost a title held
-    twice. backup, quarantined: paths of the copy that was made first, and of what was moved aside.
+    rows_reindexed: messages whose index entry was of another SQLite library. rows_repaired: values that were NULL and
+    may not be, above all `active` of messages. counters_repaired: sessions whose counters were NULL. titles_cleared:
+    ids of sessions that lost a title held twice. backup, quarantined: paths of the copy that was made first, and of
+    what was moved aside.
     """
 
     created: bool = False

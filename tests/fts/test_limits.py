@@ -202,7 +202,8 @@ def test_the_catalogue_cannot_be_edited_afterwards(engine: Engine, path: Path) -
     with open_store(path) as store:
         optimize(store)
         for name in ("writable_schema", "legacy_alter_table"):
-            assert store.write(lambda unit, name=name: unit.connection.sql(f"PRAGMA {name}")) == [(0,)]
+            with store.transaction() as unit:
+                assert unit.connection.sql(f"PRAGMA {name}") == [(0,)]
 
 
 def test_beginning_costs_nothing_in_data(engine: Engine, path: Path) -> None:
@@ -283,7 +284,7 @@ def test_after_every_unit_with_more_to_come_there_is_a_pause(engine: Engine, pat
     clock = SlowClock()
     with Store.open(path, clock=clock) as store:
         clock.slept.clear()
-        more = []
+        more: list[StorageProgress] = []
         assert optimize_storage(store, progress=more.append, vacuum=False).ok
     pauses = [each for each in clock.slept if each >= optimize_module.MIN_PAUSE]
     told = [each.phase for each in more]

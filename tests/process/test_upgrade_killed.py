@@ -18,7 +18,7 @@ from tests.support.drivers import Engine
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and fork")
 
 SHORT = 3  # moments of a file in the short form
-EVERY = 1_000_000
+EVERY = 400  # where an upgrade has more, of triggers and search indexes, they are spread evenly
 RANDOM_MOMENTS = 60
 
 
@@ -29,7 +29,7 @@ def upgrades(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgrader]:
 
 
 def forms(short: Iterable[str]) -> pytest.MarkDecorator:
-    """Some files and few moments, or all files and every moment."""
+    """Some files and few moments, or all files and every moment, at most 400."""
     return pytest.mark.parametrize(
         ("name", "moments"),
         [

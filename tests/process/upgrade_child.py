@@ -61,17 +61,14 @@ def upgrade_until(path: str, kind: str, fatal: int | None, torn: bool = False) -
     return count.value
 
 
-def upgrade_on_a_full_disk(path: str, writes: int, backup: bool = False) -> list[dict[str, Any]]:
-    """Open the file on a disk that takes so many writes, and once more when there is room again."""
+def upgrade_on_a_full_disk(path: str, writes: int, again: bool = False) -> list[dict[str, Any]]:
+    """Open the file on a disk that takes so many writes; with `again` once more when there is room."""
     disk = faults.Disk(os.environ["HERMES_STORE_SQLITE_DRIVER"], writes)
-    first = attempt(lambda: _report_of(path, backup))
-    disk.has_room = True
-    return [first, attempt(lambda: upgrade(path))]
-
-
-def _report_of(path: str, backup: bool) -> dict[str, Any]:
-    with Store.open(path, backup=backup) as store:
-        return store.report.as_dict()
+    answers = [attempt(lambda: upgrade(path))]
+    if again:
+        disk.has_room = True
+        answers.append(attempt(lambda: upgrade(path)))
+    return answers
 
 
 def upgrade_within(path: str, limit: int) -> list[dict[str, Any]]:

@@ -1,9 +1,11 @@
 """Files before and after an upgrade: what they hold, whether they are sound, whether they stay as they are, and use."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from hermes_store import SessionDB, Store
 from hermes_store.database import load_driver
@@ -15,6 +17,16 @@ from tests.snapshots.checking import index_faults
 
 Columns = dict[str, tuple[str, ...]]
 """Names of columns by table."""
+
+
+def turn_by_turn(cases: Iterable[tuple[Any, ...]], turns: Sequence[Any]) -> list[Any]:
+    """Every case with every one of `turns` as its last value; by default each runs with one of them, in turn."""
+    every = []
+    for place, case in enumerate(cases):
+        for each in range(len(turns)):
+            marks = () if each == place % len(turns) else (pytest.mark.heavy,)
+            every.append(pytest.param(*case, turns[each], marks=marks))
+    return every
 
 
 def module_of(driver: str) -> Any:

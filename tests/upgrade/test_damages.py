@@ -1,5 +1,6 @@
 """Every damaged file that the suite can make is mended by one open, loses nothing, and is used like any other."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,29 +10,43 @@ from hermes_store import SessionDB, Store
 from hermes_store.maintenance.optimize import optimize_storage
 from tests.snapshots.damaged import DAMAGES
 from tests.support.clocks import FakeClock
-from tests.upgrade.files import check_quiet, check_sound, holders, kept, module_of, upgrade, use, values
-
-NAMES = pytest.mark.parametrize("name", DAMAGES)
+from tests.support.drivers import installed
+from tests.upgrade.files import (
+    check_quiet,
+    check_sound,
+    holders,
+    kept,
+    module_of,
+    turn_by_turn,
+    upgrade,
+    use,
+    values,
+)
 
 _USAGE = ("session_model_usage", "session_model_usage_v21", "session_model_usage_legacy_pk")
-_ROUTING = ("gateway_routing", "gateway_routing_legacy_pk")
-_TOPICS = ("telegram_dm_topic_bindings", "telegram_dm_topic_bindings_new")
-_CHAT = ("session_key", "chat_id", "chat_type", "thread_id")
-LOOKED_AT_OTHERWISE: dict[str, tuple[str, ...]] = {
-    "duplicate_titles": ("sessions.title",),
+_COUNTS = ("sessions.message_count", "sessions.tool_call_count")
+_MARKERS = ("sessions.model_config",)
+_CHAT = ("sessions.session_key", "sessions.chat_id", "sessions.chat_type", "sessions.thread_id")
+CHANGED: dict[str, tuple[str, ...]] = {
+    "duplicate_titles": ("sessions.title", *_MARKERS),
     "without_rowid_sessions_duplicate_titles": ("sessions.title",),
-    "model_config": ("sessions.model_config",),
-    "malformed_model_config": ("sessions.model_config",),
-    "gateway_json": tuple(f"sessions.{name}" for name in _CHAT),
-    "usage": _USAGE,
+    "model_config": (*_MARKERS, *_COUNTS),
+    "malformed_model_config": (*_MARKERS, *_COUNTS),
+    "gateway_json": _CHAT,
+    "stamp_0": _MARKERS,
+    "usage": (*_USAGE, *_COUNTS),
     "interrupted_usage": _USAGE,
     "failed_usage": _USAGE,
     "orphan_usage": _USAGE,
-    "routing": _ROUTING,
-    "interrupted_routing": _ROUTING,
-    "interrupted_topic": _TOPICS,
+    "routing": ("gateway_routing",),
+    "interrupted_routing": ("gateway_routing", "gateway_routing_legacy_pk"),
+    "interrupted_topic": ("telegram_dm_topic_bindings", "telegram_dm_topic_bindings_new"),
+    "half_demoted_no_tables": ("state_meta",),
 }
-"""What an upgrade changes on purpose, by the beginning of the name; the answers in `healed` tell how it has to be."""
+"""What an upgrade changes on purpose, by the beginning of a name; the answers in `healed` tell how it has to be."""
+
+FILLED = {"messages.active": 1, "session_model_usage.billing_base_url": ""}
+"""What NULL becomes."""
 
 PENDING = {"unfinished_rebuild", "unfinished_rebuild_at_start", "half_demoted_filling"}
 """Rebuilds that somebody else has begun: they go on, and searching scans meanwhile."""
@@ -42,44 +57,35 @@ BOUND = {"interrupted_topic_rebuild_created", "interrupted_topic_rebuild_copied"
 WITHOUT_ROWID = ("sessions.id: TEXT, key 1", "sessions: table")
 
 
-def _aside(name: str) -> tuple[str, ...]:
-    return tuple(each for begin, tables in LOOKED_AT_OTHERWISE.items() if name.startswith(begin) for each in tables)
-
-
-def _differs(name: str) -> tuple[str, ...]:
-    return WITHOUT_ROWID if name.startswith("without_rowid") else ()
-
-
-def _answers(path: Path, driver: str, healed: Any) -> dict[str, list[Any]]:
+def _answers(path: Path, driver: str, healed: Iterable[str]) -> dict[str, list[Any]]:
     return {query: values(path, driver, query) for query in healed}
 
 
-@NAMES
-def test_one_open_mends_it_and_the_next_has_nothing_to_do(path: Path, driver: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "driver"), turn_by_turn(((name,) for name in DAMAGES), installed()), indirect=["driver"]
+)
+def test_one_open_mends_it_and_it_is_used_after_that(path: Path, driver: str, name: str) -> None:
     damage = DAMAGES[name]
     facts = damage.make(module_of(driver), path)
     expected = {query: list(answer) for query, answer in facts.healed.items()}
-    with kept(path, driver, but=_aside(name), filled={"messages.active": 1}):
+    sound: dict[str, Any] = {
+        "keys": damage.sound_keys,
+        "index": name not in PENDING,
+        "differs": WITHOUT_ROWID if name.startswith("without_rowid") else (),
+    }
+    changed = [each for begin, tables in CHANGED.items() if name.startswith(begin) for each in tables]
+    with kept(path, driver, but=changed, filled=FILLED):
         upgrade(path)
     assert _answers(path, driver, facts.healed) == expected
-    owner = facts.story.session_ids[0]
-    check_sound(path, driver, owner, keys=damage.sound_keys, index=name not in PENDING, differs=_differs(name))
+    first, second = facts.story.session_ids[:2]
+    check_sound(path, driver, first, **sound)
     check_quiet(path, driver)
     assert _answers(path, driver, facts.healed) == expected
     with SessionDB(path) as db:
         for words in (facts.story.english, facts.story.chinese):
-            for word, owners in words.items():
-                assert set(owners) <= holders(db, word), word
-
-
-@NAMES
-def test_it_is_used_after_that(path: Path, driver: str, name: str) -> None:
-    damage = DAMAGES[name]
-    facts = damage.make(module_of(driver), path)
-    upgrade(path)
-    use(path, facts.story.session_ids[0], delete=name not in BOUND)
-    owner = facts.story.session_ids[1]
-    check_sound(path, driver, owner, keys=damage.sound_keys, index=name not in PENDING, differs=_differs(name))
+            assert {word for word, owners in words.items() if not set(owners) <= holders(db, word)} == set()
+    use(path, first, delete=name not in BOUND)
+    check_sound(path, driver, second, **sound)
     check_quiet(path, driver)
 
 

@@ -10,7 +10,7 @@ from tests.schema.inspecting import opened, rows
 from tests.snapshots.build import VARIANTS, build_version, plan_of
 from tests.snapshots.history import step_of
 from tests.snapshots.story import Row, Story
-from tests.support.drivers import Engine
+from tests.support.drivers import Engine, engines
 from tests.upgrade.files import (
     check_quiet,
     check_sound,
@@ -21,6 +21,7 @@ from tests.upgrade.files import (
     kept,
     marks,
     module_of,
+    turn_by_turn,
     upgrade,
     use,
     values,
@@ -71,7 +72,7 @@ def test_a_file_comes_home_whole(path: Path, engine: Engine, version: int, varia
     check_quiet(path, engine.driver)
 
 
-@SHAPES
+@pytest.mark.parametrize(("version", "variant", "engine"), turn_by_turn(VARIANTS, engines()), indirect=["engine"])
 def test_it_is_searched_and_used(path: Path, engine: Engine, version: int, variant: str | None) -> None:
     story = _build(path, engine, version, variant)
     upgrade(path)
