@@ -40,7 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
             # Stored text is UTF-8, whatever the locale says.
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
-        cli.main(args=arguments, prog_name="hermes-store", standalone_mode=False)
+        # Click hands the exit code of a command back instead of ending the process.
+        ended_with = cli.main(args=arguments, prog_name="hermes-store", standalone_mode=False)
     except click.exceptions.Exit as exc:
         return int(exc.exit_code)
     except click.Abort:
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as exc:
         talk(f"error: {clean(exc.filename or 'output')}: {clean(exc.strerror)}")
         return EXIT_FAILED
-    return EXIT_OK
+    return ended_with if isinstance(ended_with, int) else EXIT_OK
 
 
 def run() -> None:

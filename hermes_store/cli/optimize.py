@@ -12,10 +12,10 @@ from rich.console import Console
 
 from hermes_store.cli.options import Options, pass_options
 from hermes_store.cli.output import EXIT_ACTION, EXIT_FAILED, clean, print_json, talk
-from hermes_store.database.vacuum import logical_size
+from hermes_store.database.vacuum import logical_size, vacuums_in_memory
 from hermes_store.errors import HermesStoreError
-from hermes_store.fts.storage import optimize_available
-from hermes_store.maintenance.optimize import FTS5_UNAVAILABLE, StorageProgress, StorageReport, optimize_storage
+from hermes_store.fts.storage import FTS5_UNAVAILABLE, optimize_available
+from hermes_store.maintenance.optimize import StorageProgress, StorageReport, optimize_storage
 
 MIB = 1024 * 1024
 LARGE = 500 * MIB  # bytes; above, it is said that it may take a while
@@ -60,6 +60,7 @@ def optimize_storage_command(options: Options, no_vacuum: bool, agreed: bool) ->
         path, able = store.path, store.driver.has_fts5
         with store.reader() as reader:
             available = optimize_available(reader.connection)
+            in_memory = vacuums_in_memory(reader.connection)
     size = path.stat().st_size
     if not able:
         _print(options, path, "failed", StorageReport(ok=False, reason=FTS5_UNAVAILABLE), size, size)
@@ -74,6 +75,8 @@ def optimize_storage_command(options: Options, no_vacuum: bool, agreed: bool) ->
         raise SpaceLacking(lacking)
     if size > LARGE:
         talk("this may take a while; it can be interrupted, and the next run goes on from there")
+        if in_memory and not no_vacuum:
+            talk(f"this SQLite vacuums in memory: up to {size / MIB:.0f} MiB of it; --no-vacuum does without")
     if not agreed and not _agrees(path, size):
         _print(options, path, "cancelled", None, size, size)
         raise Stopped("Cancelled.")

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 def vacuum(database: "Database", *, patience: float) -> None:
     """Write the file anew and empty its log; needs as much free space as the file has, for a while.
 
+    Some libraries hold the new file in memory until it is written (`vacuums_in_memory`), others in a temporary file.
     `patience`: seconds to wait for others. Raises NestedUnit inside a unit, ReadOnlyStore, StoreLocked, DiskFull.
     """
     writer = database.writer
@@ -43,6 +44,11 @@ def _vacuum(connection: "Connection") -> None:
     except OperationFailed as exc:
         # The next checkpoint does it.
         log.info("the log was not emptied after a vacuum: %s", exc)
+
+
+def vacuums_in_memory(connection: "Connection") -> bool:
+    """True where the library was built so that a vacuum holds the whole new file in memory until it is written."""
+    return bool(connection.sql("SELECT sqlite_compileoption_used('TEMP_STORE=3')")[0][0])
 
 
 def logical_size(connection: "Connection") -> int:

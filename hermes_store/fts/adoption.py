@@ -41,7 +41,12 @@ def adopt_search(connection: "Connection", *, thorough: bool) -> tuple[int, tupl
         set_mark(connection, WRITER_KEY, note)
     is_small = connection.sql("SELECT count(*) FROM messages")[0][0] <= indexes.REBUILD_LIMIT
     if thorough and is_small and connection.driver.has_fts5 and not rebuild_pending(connection):
-        damaged.extend(index for index in found if index not in damaged and not _is_sound(connection, index))
+        damaged.extend(
+            index
+            for index, layout in found.items()
+            # An unknown layout may name what this file has not.
+            if index not in damaged and layout is not Layout.UNKNOWN and not _is_sound(connection, index)
+        )
     for index in damaged:
         _mend(connection, index, found[index], is_small=is_small)
     if read_mark(connection, STORAGE_VERSION_KEY) is None and layout_is_settled(connection):

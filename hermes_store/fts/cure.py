@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from hermes_store.errors import CorruptStore
 from hermes_store.fts import indexes
 from hermes_store.fts.ensure import refill
-from hermes_store.fts.indexes import TRIGRAM_INDEX
+from hermes_store.fts.indexes import HIGH_WATER_KEY, PROGRESS_KEY, TRIGRAM_INDEX
 from hermes_store.fts.layouts import Layout, layouts, objects
-from hermes_store.fts.marks import set_mark
+from hermes_store.fts.marks import read_mark, set_mark
 from hermes_store.fts.nul_rows import WRITER_KEY, adopt_index, passes_nul, writer_note
 
 if TYPE_CHECKING:
@@ -32,6 +32,13 @@ def cure_indexes(connection: "Connection") -> bool:
         changed = rows > 0
     if connection.sql("SELECT count(*) FROM messages")[0][0] > indexes.REBUILD_LIMIT:
         return changed
+    if read_mark(connection, HIGH_WATER_KEY) is not None:
+        # A rebuild is under way, and what it has not reached is no damage: it ends here.
+        for index, layout in found.items():
+            if layout is Layout.CURRENT:
+                refill(connection, index, layout)
+        connection.sql("DELETE FROM state_meta WHERE key IN (?, ?)", (HIGH_WATER_KEY, PROGRESS_KEY))
+        return True
     for index, layout in found.items():
         try:
             index.check(connection)

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hermes_store.fts import indexes
-from hermes_store.fts.indexes import TRIGRAM_INDEX
+from hermes_store.fts.indexes import HIGH_WATER_KEY, TRIGRAM_INDEX
 from hermes_store.fts.layouts import Layout, layout_of, objects, rows_due, texts
+from hermes_store.fts.marks import read_mark
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -83,7 +84,9 @@ def adopt_index(connection: "Connection", note: str | None) -> tuple[int, str]:
 
 
 def _rebuild(connection: "Connection", rows: int, settled: str) -> tuple[int, str]:
-    if connection.sql("SELECT count(*) FROM messages")[0][0] > indexes.REBUILD_LIMIT:
+    count = connection.sql("SELECT count(*) FROM messages")[0][0]
+    if count > indexes.REBUILD_LIMIT or read_mark(connection, HIGH_WATER_KEY) is not None:
+        # Too large, or being filled step by step, which a fill of the whole would upset.
         return 0, writer_note(connection.driver, passes_nul=None)
     TRIGRAM_INDEX.rebuild(connection)
     return rows, settled

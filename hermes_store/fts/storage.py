@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TEARDOWN_STEP = 500
 """Rows that one unit removes at most."""
 
+FTS5_UNAVAILABLE = "fts5_unavailable"
 UNKNOWN_LAYOUT = "unknown_layout"
 BACKFILL_INCOMPLETE = "backfill_incomplete"
 TEARDOWN_INCOMPLETE = "teardown_incomplete"

@@ -12,6 +12,7 @@ from hermes_store.errors import OperationFailed
 from hermes_store.fts.rebuild import status, step
 from hermes_store.fts.storage import (
     BACKFILL_INCOMPLETE,
+    FTS5_UNAVAILABLE,
     lacks_rows,
     optimize_available,
     prepare,
@@ -30,7 +31,6 @@ PATIENCE = 60.0  # seconds that one unit waits for the write lock
 MIN_PAUSE = 0.2  # seconds between two units
 DUTY = 4.0  # a pause is at least so many times as long as the unit before it
 
-FTS5_UNAVAILABLE = "fts5_unavailable"
 READ_ONLY = "read_only"
 
 

@@ -38,9 +38,13 @@ _WIDTH = 116  # of a line of a revision, without its indentation
 # -- comparing --------------------------------------------------------------------------------------------------
 
 
-def compare_options(connection: "Connection") -> dict[str, Any]:
-    """The options of Alembic's comparison for a file, columns left out that may differ in it (rule SCHEMA-10)."""
-    excepted = golden_exceptions(connection)
+def compare_options(connection: "Connection", *, strict: bool = False) -> dict[str, Any]:
+    """The options of Alembic's comparison for a file.
+
+    Columns that may differ in old files (rule SCHEMA-10) are left out, unless `strict`: a change of the models to such
+    a column is to be seen when a revision is written.
+    """
+    excepted = {} if strict else golden_exceptions(connection)
 
     def include_object(thing: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:  # noqa: FBT001 - Alembic calls it
         if reflected and compare_to is None:
@@ -60,9 +64,12 @@ def _include_name(name: str | None, type_: str, parents: Any) -> bool:  # noqa: 
     return type_ != "table" or name in Base.metadata.tables
 
 
-def differences(connection: "Connection") -> list[str]:
-    """What autogenerate would propose for a file: nothing for one that the models describe. Reads only."""
-    options = {**compare_options(connection), "target_metadata": Base.metadata}
+def differences(connection: "Connection", *, strict: bool = False) -> list[str]:
+    """What autogenerate would propose for a file: nothing for one that the models describe. Reads only.
+
+    strict: as for writing a revision, not as for a check.
+    """
+    options = {**compare_options(connection, strict=strict), "target_metadata": Base.metadata}
     script = produce_migrations(MigrationContext.configure(connection.sa, opts=options), Base.metadata)
     write_steps(connection.sa, script)
     return [each.told for container in script.upgrade_ops_list for each in container.ops if isinstance(each, Step)]
@@ -164,10 +171,16 @@ def _ddl(told: str, statement: str) -> Step:
     """A statement in one line, or as a block."""
     argument = _text(statement)
     if "\n" in statement or len(f"run_ddl(op, {argument})") > _WIDTH:
-        # Where a literal could hold spaces, a long line is left alone.
-        lines = statement.split("\n") if "\n" in statement or "'" in statement else textwrap.wrap(statement, 100)
-        argument = '"""\n' + textwrap.indent("\n".join(lines), " " * 4) + '\n    """'
+        argument = _block(statement)
     return Step(told, "run_ddl", [argument])
+
+
+def _block(statement: str) -> str:
+    lines = statement.split("\n")
+    if "'" not in statement and len(lines) == 1:
+        # A literal might hold spaces, so a statement with one stays as it is.
+        lines = [line for part in re.split(r" (?=ON |WHERE )", statement) for line in textwrap.wrap(part, 100)]
+    return '"""\n' + textwrap.indent("\n".join(lines), " " * 4) + '\n    """'
 
 
 def _create_table(table: Table) -> str:

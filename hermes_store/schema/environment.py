@@ -178,11 +178,11 @@ def _opened(path: Path, *, read_only: bool, create: bool = False) -> Iterator[Da
 
 
 def _migrate(context: EnvironmentContext, connection: "Connection") -> None:
+    is_written = _command_name(context.config) == "revision"
+
     def write(found: MigrationContext, revision: Any, directives: list[MigrationScript]) -> None:
         write_revision(found, revision, directives)
-        if _command_name(context.config) == "revision" and all(
-            each.is_empty() for script in directives for each in script.upgrade_ops_list
-        ):
+        if is_written and all(each.is_empty() for script in directives for each in script.upgrade_ops_list):
             context.config.print_stdout("the models and the file agree: there is no revision to write")
             directives.clear()
 
@@ -192,7 +192,7 @@ def _migrate(context: EnvironmentContext, connection: "Connection") -> None:
         target_metadata=Base.metadata,
         transactional_ddl=True,
         process_revision_directives=write,
-        **compare_options(connection),
+        **compare_options(connection, strict=is_written),
     )
     context.run_migrations()
 

@@ -27,7 +27,7 @@ __all__ = [
 
 _DRAFT = "hermes_store_rebuild_"
 _MAY_RUN_AGAIN = re.compile(
-    r"(CREATE\s+(TABLE|(UNIQUE\s+)?INDEX)\s+IF\s+NOT\s+EXISTS|DROP\s+(TABLE|INDEX)\s+IF\s+EXISTS)\s"
+    r"(CREATE\s+(TABLE|(UNIQUE\s+)?INDEX)\s+IF\s+NOT\s+EXISTS|DROP\s+(TABLE|INDEX)\s+IF\s+EXISTS)\s", re.IGNORECASE
 )
 _LITERAL = re.compile(
     r"""[+-]?[\d.]\S*|[xX]?'(?:[^']|'')*'|"(?:[^"]|"")*"|NULL|TRUE|FALSE|CURRENT_(?:TIME|DATE|TIMESTAMP)""",

@@ -164,7 +164,11 @@ def test_a_large_file_is_announced(run: Run, old: Engine, monkeypatch: pytest.Mo
     type_in("no\n")
     assert "may take a while" not in run("sessions", "optimize-storage").err
     monkeypatch.setattr(command, "LARGE", 1000)
-    assert "may take a while" in run("sessions", "optimize-storage").err
+    for in_memory in (True, False):
+        monkeypatch.setattr(command, "vacuums_in_memory", lambda connection, answer=in_memory: answer)
+        assert "may take a while" in run("sessions", "optimize-storage").err
+        assert ("MiB of it" in run("sessions", "optimize-storage").err) is in_memory
+        assert "MiB of it" not in run("sessions", "optimize-storage", "--no-vacuum").err
 
 
 def test_an_interrupted_run_says_that_the_next_one_goes_on(

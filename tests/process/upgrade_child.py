@@ -43,13 +43,13 @@ def attempt(action: Callable[[], Any]) -> dict[str, Any]:
 # -- actions, each in a process of its own ----------------------------------------------------------------------
 
 
-def upgrade(path: str) -> dict[str, Any]:
+def upgrade(path: str, backup: bool = False) -> dict[str, Any]:
     """Open the file; the report."""
-    with Store.open(path) as store:
+    with Store.open(path, backup=backup) as store:
         return store.report.as_dict()
 
 
-def upgrade_until(path: str, kind: str, fatal: int | None, torn: bool = False) -> int:
+def upgrade_until(path: str, kind: str, fatal: int | None, torn: bool = False, backup: bool = False) -> int:
     """Open the file and die at the fatal moment; without one the number of moments."""
     if kind == "writes":
         count = faults.watch_writes(os.environ["HERMES_STORE_SQLITE_DRIVER"], fatal, torn=torn)
@@ -57,14 +57,14 @@ def upgrade_until(path: str, kind: str, fatal: int | None, torn: bool = False) -
         count = faults.watch_steps(fatal)
     else:
         count = faults.watch_statements(fatal)
-    upgrade(path)
+    upgrade(path, backup)
     return count.value
 
 
-def upgrade_on_a_full_disk(path: str, writes: int, again: bool = False) -> list[dict[str, Any]]:
+def upgrade_on_a_full_disk(path: str, writes: int, again: bool = False, backup: bool = False) -> list[dict[str, Any]]:
     """Open the file on a disk that takes so many writes; with `again` once more when there is room."""
     disk = faults.Disk(os.environ["HERMES_STORE_SQLITE_DRIVER"], writes)
-    answers = [attempt(lambda: upgrade(path))]
+    answers = [attempt(lambda: upgrade(path, backup))]
     if again:
         disk.has_room = True
         answers.append(attempt(lambda: upgrade(path)))

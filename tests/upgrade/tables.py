@@ -44,11 +44,14 @@ USAGE_SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "no_cascade": tuple(text.replace(" ON DELETE CASCADE", "") for text in USAGE_SIX_KEYS),
     "no_reference": tuple(text.replace(" REFERENCES sessions(id) ON DELETE CASCADE", "") for text in USAGE_SIX_KEYS),
     "no_defaults": tuple(text.replace(" DEFAULT ''", "").replace(" DEFAULT 0", "") for text in USAGE_SIX_KEYS),
-    "host_in_key": (*USAGE_SIX_KEYS[:-1], "host TEXT NOT NULL DEFAULT ''", f"PRIMARY KEY ({', '.join(HEALTHY_KEY)}, host)"),
     "capitals": tuple(text.replace("task TEXT", "Task TEXT").replace(", task", ", Task") for text in USAGE_FIVE_KEYS[:-1])
     + ("Task TEXT", USAGE_FIVE_KEYS[-1]),
 }
 """Wrong shapes of the usage table, as definitions of columns and keys."""
+
+HOST: Final = "host TEXT NOT NULL DEFAULT ''"
+USAGE_SEVEN_KEYS: Final = (*USAGE_SIX_KEYS[:-1], HOST, f"PRIMARY KEY ({', '.join(HEALTHY_KEY)}, host)")
+"""As a later release may tell usage apart further: today's key, and a part that nobody knows yet."""
 
 ROUTING_COLUMNS: Final = ("scope TEXT NOT NULL DEFAULT ''", "session_key TEXT NOT NULL", "entry_json TEXT NOT NULL",
                           "updated_at REAL NOT NULL")  # fmt: skip
@@ -60,10 +63,12 @@ ROUTING_SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "no_key": ROUTING_COLUMNS,
     "nullable": _LOOSE_ROUTING,
     "nullable_with_key": (*_LOOSE_ROUTING, "PRIMARY KEY (scope, session_key)"),
-    "host_in_key": (*ROUTING_COLUMNS, "host TEXT NOT NULL DEFAULT ''", "PRIMARY KEY (scope, session_key, host)"),
     "capitals": ("Scope TEXT", "Session_Key TEXT PRIMARY KEY", *ROUTING_COLUMNS[2:]),
 }
 """Wrong shapes of the routing table."""
+
+ROUTING_THREE_KEYS: Final = (*ROUTING_COLUMNS, HOST, "PRIMARY KEY (scope, session_key, host)")
+"""As a later release may tell entries apart further."""
 
 OWNER: Final = "20260105_000000_9e3779"
 
