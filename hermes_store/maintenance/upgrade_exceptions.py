@@ -156,7 +156,9 @@ def _active_repaired(change: Change, context: Context) -> bool:  # noqa: ARG001 
 
 
 def _default_filled(change: Change, context: Context) -> bool:  # noqa: ARG001
-    if change.kind is not Kind.CHANGED or change.old is not None or change.table not in Base.metadata.tables:
+    if change.kind is not Kind.CHANGED or change.old is not None or change.table in KEYS:
+        return False
+    if change.table not in Base.metadata.tables:
         return False
     column = Base.metadata.tables[change.table].columns.get(change.column or "")
     if column is None or column.nullable or column.server_default is None:

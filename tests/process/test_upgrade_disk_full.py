@@ -12,7 +12,7 @@ from hermes_store import Store, connect
 from hermes_store.database import database as database_module
 from hermes_store.errors import DiskFull
 from tests.process.processes import names
-from tests.process.upgrade_faults import can_watch_writes
+from tests.process.upgrade_faults import can_watch_writes, preparing
 from tests.process.upgrading import DAMAGED, VERSIONS, Old, Upgrader, old_file, spread, upgrader
 from tests.support.drivers import Engine
 
@@ -45,15 +45,10 @@ def assert_told_the_truth(old: Old, path: Path, first: dict[str, Any], kinds: se
     ("name", "moments"),
     [
         *(pytest.param(name, 4, id=f"{name}-short") for name in ("v1", "v16", "usage_task_outside_key")),
-        *(
-            pytest.param(name, EVERY, id=f"{name}-heavy", marks=pytest.mark.heavy)
-            for name in (*VERSIONS, *DAMAGED)
-        ),
+        *(pytest.param(name, EVERY, id=f"{name}-heavy", marks=pytest.mark.heavy) for name in (*VERSIONS, *DAMAGED)),
     ],
 )
-def test_no_room_from_one_write_on(
-    upgrades: Upgrader, tmp_path: Path, engine: Engine, name: str, moments: int
-) -> None:
+def test_no_room_from_one_write_on(upgrades: Upgrader, tmp_path: Path, engine: Engine, name: str, moments: int) -> None:
     if not can_watch_writes(engine.driver):
         pytest.skip("this SQLite does not let its system calls be replaced")
     old = old_file(tmp_path, engine, name)
@@ -94,21 +89,13 @@ def test_no_file_may_grow_beyond_a_size(
 @pytest.mark.parametrize(
     ("name", "spare"), [("v1", 0), ("v1", 3), ("v1", 8), ("v10", 1), ("usage_task_outside_key", 0)]
 )
-def test_no_page_more(
-    tmp_path: Path, engine: Engine, name: str, spare: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_page_more(tmp_path: Path, engine: Engine, name: str, spare: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite refuses to make the file larger by more than `spare` pages."""
     old = old_file(tmp_path, engine, name)
     with old.copy() as path:
         with closing(connect(path, driver=engine.driver)) as raw:
             (pages,) = raw.execute("PRAGMA page_count").fetchone()
-        real = database_module.connect
-
-        def limited(*arguments: Any, **options: Any) -> Any:
-            opened = real(*arguments, **options)
-            opened.execute(f"PRAGMA max_page_count={pages + spare}")
-            return opened
-
+        limited = preparing(lambda opened: opened.execute(f"PRAGMA max_page_count={pages + spare}"))
         with monkeypatch.context() as patch:
             patch.setattr(database_module, "connect", limited)
             with pytest.raises(DiskFull, match="full"):

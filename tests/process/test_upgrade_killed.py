@@ -12,13 +12,26 @@ import pytest
 from hermes_store import Store
 from tests.process.processes import names
 from tests.process.upgrade_faults import can_watch_writes
-from tests.process.upgrading import DAMAGED, MORE_DAMAGED, VERSIONS, Old, Upgrader, old_file, spread, upgrader
+from tests.process.upgrading import (
+    DAMAGED,
+    MORE_DAMAGED,
+    VERSIONS,
+    Old,
+    Upgrader,
+    environment,
+    old_file,
+    spread,
+    upgrader,
+)
 from tests.support.drivers import Engine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and fork")
 
 SHORT = 3  # moments of a file in the short form
-EVERY = 400  # where an upgrade has more, of triggers and search indexes, they are spread evenly
+EVERY = 1_000_000
+MANY = 100  # moments of a file whose upgrade has very many, most of them within search indexes
+SMALL = (*VERSIONS, *DAMAGED[:3])
+LONG = (*DAMAGED[3:], *MORE_DAMAGED)
 RANDOM_MOMENTS = 60
 
 
@@ -29,15 +42,13 @@ def upgrades(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgrader]:
 
 
 def forms(short: Iterable[str]) -> pytest.MarkDecorator:
-    """Some files and few moments, or all files and every moment, at most 400."""
+    """Some files and few moments, or all files and every moment, of long upgrades many."""
     return pytest.mark.parametrize(
         ("name", "moments"),
         [
             *(pytest.param(name, SHORT, id=f"{name}-short") for name in short),
-            *(
-                pytest.param(name, EVERY, id=f"{name}-heavy", marks=pytest.mark.heavy)
-                for name in (*VERSIONS, *DAMAGED, *MORE_DAMAGED)
-            ),
+            *(pytest.param(name, EVERY, id=f"{name}-heavy", marks=pytest.mark.heavy) for name in SMALL),
+            *(pytest.param(name, MANY, id=f"{name}-heavy", marks=pytest.mark.heavy) for name in LONG),
         ],
     )
 
@@ -69,16 +80,12 @@ def kill_at(
 
 
 @forms([*VERSIONS, *DAMAGED[:1], *DAMAGED[3:4]])
-def test_killed_before_a_statement(
-    upgrades: Upgrader, tmp_path: Path, engine: Engine, name: str, moments: int
-) -> None:
+def test_killed_before_a_statement(upgrades: Upgrader, tmp_path: Path, engine: Engine, name: str, moments: int) -> None:
     kill_at(upgrades, tmp_path, engine, name, "statements", moments)
 
 
 @forms(["v1", "usage_task_outside_key"])
-def test_killed_within_a_statement(
-    upgrades: Upgrader, tmp_path: Path, engine: Engine, name: str, moments: int
-) -> None:
+def test_killed_within_a_statement(upgrades: Upgrader, tmp_path: Path, engine: Engine, name: str, moments: int) -> None:
     kill_at(upgrades, tmp_path, engine, name, "steps", moments)
 
 
@@ -112,7 +119,7 @@ def test_killed_by_chance(
                 path=str(path),
                 moment=chance.uniform(0, longest / 5 if while_committing else longest),
                 while_committing=while_committing,
-                environment={"HERMES_STORE_SQLITE_DRIVER": engine.driver},
+                environment=environment(engine),
             )
             assert_completed(old, path)
 

@@ -14,6 +14,7 @@ from hermes_store import Store
 from hermes_store.database import database as database_module
 from tests.process.processes import PATIENCE, assert_sound, names, rows
 from tests.process.upgrade_child import alembic
+from tests.process.upgrade_faults import preparing
 from tests.process.upgrading import Old, Upgrader, content, old_file, upgrader
 from tests.snapshots.build import VERSIONS
 from tests.support.drivers import Engine
@@ -150,21 +151,16 @@ def test_threads_open_one_old_file(tmp_path: Path, engine: Engine, name: str) ->
 def test_alembic_runs_beside_an_upgrade_of_another_file(
     tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Alembic knows one context for the whole process; it is entered while a store is in the middle of its revisions."""
+    """Alembic has one context for the whole process; it is entered while a store is in the middle of its revisions."""
     first, second = (old_file(tmp_path, engine, name) for name in ("v16", "v22"))
     opened, commanded = first.copy_in(tmp_path / "opened"), second.copy_in(tmp_path / "commanded")
     in_the_middle, entered = Event(), Event()
-    connect, enter = database_module.connect, EnvironmentContext.__enter__
+    enter = EnvironmentContext.__enter__
 
     def traced(text: str) -> None:
         if text.startswith("UPDATE alembic_version"):
             in_the_middle.set()
             entered.wait(PATIENCE)
-
-    def tracing(*arguments: Any, **options: Any) -> Any:
-        made = connect(*arguments, **options)
-        made.set_trace_callback(traced)
-        return made
 
     def entering(context: EnvironmentContext) -> EnvironmentContext:
         got = enter(context)
@@ -172,7 +168,7 @@ def test_alembic_runs_beside_an_upgrade_of_another_file(
             entered.set()
         return got
 
-    monkeypatch.setattr(database_module, "connect", tracing)
+    monkeypatch.setattr(database_module, "connect", preparing(lambda opened: opened.set_trace_callback(traced)))
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(lambda: Store.open(opened).close())
         assert in_the_middle.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""Whoever opens a file that another process is upgrading waits for it; a writer that hangs is not waited for as long."""
+"""Who opens a file that another process is upgrading waits for it, longer than for a writer that hangs."""
 
 import sys
 from collections.abc import Callable, Iterator

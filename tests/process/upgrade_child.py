@@ -104,12 +104,13 @@ def alembic(path: str) -> int:
 
 
 ACTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (upgrade, upgrade_until, upgrade_on_a_full_disk, upgrade_within, read, alembic)
+    each.__name__: each for each in (upgrade, upgrade_until, upgrade_on_a_full_disk, upgrade_within, read, alembic)
 }
 
 
-def _run_apart(name: str, arguments: Mapping[str, Any], environment: Mapping[str, str], start: int, answer: int) -> None:
+def _run_apart(
+    name: str, arguments: Mapping[str, Any], environment: Mapping[str, str], start: int, answer: int
+) -> None:
     """The whole life of a forked copy."""
     code = 1
     try:
@@ -119,15 +120,13 @@ def _run_apart(name: str, arguments: Mapping[str, Any], environment: Mapping[str
         os.read(start, 1)
         os.write(answer, json.dumps(attempt(lambda: ACTIONS[name](**arguments))).encode())
         code = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - it is printed, and the code tells of it
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def together(
-    actions: Sequence[tuple[str, Mapping[str, Any]]], environment: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def together(actions: Sequence[tuple[str, Mapping[str, Any]]], environment: Mapping[str, str]) -> list[dict[str, Any]]:
     """Do all actions at the same moment, each in a process of its own; what each gave, or the signal that ended it."""
     waiting, starting = os.pipe()
     started = []
@@ -156,24 +155,28 @@ def _outcome(child: int, hearing: int) -> dict[str, Any]:
     return outcome
 
 
-def killed_by_chance(path: str, moment: float, while_committing: bool, environment: Mapping[str, str]) -> Any:
-    """Upgrade in another process and kill it after so many seconds, of its life or of its first commit."""
+def killed_by_chance(path: str, moment: float, while_committing: bool, environment: Mapping[str, str]) -> bool:
+    """Upgrade in another process and kill it after so many seconds, of its life or of its first commit.
+
+    False if the upgrade had ended before.
+    """
     hearing, telling = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(hearing)
+        code = 1
         try:
-            os.dup2(2, 1)
+            os.close(hearing)
             os.environ.update(environment)
             if while_committing:
                 faults.when_committing(lambda: os.close(telling))
             else:
                 os.close(telling)
             upgrade(path)
-        except BaseException:
+            code = 0
+        except BaseException:  # noqa: BLE001 - it is printed, and the code tells of it
             traceback.print_exc()
         finally:
-            os._exit(0)
+            os._exit(code)
     os.close(telling)
     os.read(hearing, 1)
     os.close(hearing)
@@ -181,7 +184,10 @@ def killed_by_chance(path: str, moment: float, while_committing: bool, environme
     while time.perf_counter() < due:
         pass
     os.kill(child, signal.SIGKILL)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status) and os.waitstatus_to_exitcode(status) != 0:
+        raise RuntimeError("the upgrade failed; its traceback is above")
+    return os.WIFSIGNALED(status)
 
 
 # -- commands of this very process ------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from hermes_store.database import connection as connection_module
 from hermes_store.database import database as database_module
 from hermes_store.database import load_driver
 
@@ -44,16 +45,20 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def on_every_connection(prepare: Callable[[Any], None]) -> None:
-    """Prepare each connection that a store opens from now on."""
-    real = database_module.connect
+def preparing(prepare: Callable[[Any], None]) -> Callable[..., Any]:
+    """What stores open connections with, followed by `prepare`."""
 
     def connect(*arguments: Any, **options: Any) -> Any:
-        opened = real(*arguments, **options)
+        opened = connection_module.connect(*arguments, **options)
         prepare(opened)
         return opened
 
-    database_module.connect = connect
+    return connect
+
+
+def on_every_connection(prepare: Callable[[Any], None]) -> None:
+    """Prepare each connection that a store of this process opens from now on."""
+    vars(database_module)["connect"] = preparing(prepare)
 
 
 def watch_statements(fatal: int | None) -> Count:

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,10 +92,10 @@ def _without_time_and_copy(note: str) -> str:
     return json.dumps(told)
 
 
-_NORMALISED = {
+_NORMALISED: dict[str, Callable[[str], str]] = {
     "hermes_store_last_upgrade": _without_time_and_copy,
     # SQLite's own count of changes, which a copy raises, stands first.
-    "hermes_store_fingerprint": lambda note: str(note).partition(":")[2],
+    "hermes_store_fingerprint": lambda note: note.partition(":")[2],
 }
 
 
