@@ -126,7 +126,9 @@ def check(context: click.Context, options: Options) -> None:
         for line in unknown:
             talk(f"kept, unknown here: {line}")
         talk(
-            "the schema is current" if not (proposed or missing) else "the schema differs; run: hermes-store db upgrade"
+            "the schema differs; hermes-store db upgrade adds what is missing, and leaves what is there as it is"
+            if proposed or missing
+            else "the schema is current"
         )
     if proposed or missing:
         context.exit(EXIT_FAILED)

@@ -135,8 +135,10 @@ def can_watch_writes(driver: str) -> bool:
 def _vfs(driver: str) -> _Vfs | None:
     module = load_driver(driver).module
     package = module.__name__.partition(".")[0]
-    native = sys.modules.get(f"{package}._sqlite3") or sys.modules.get("_sqlite3")
+    native = sys.modules.get("_sqlite3" if package == "sqlite3" else f"{package}._sqlite3")
     file = getattr(native, "__file__", None)
+    if file is None:
+        return None  # built into the interpreter
     try:
         find = ctypes.CDLL(file).sqlite3_vfs_find
     except AttributeError:

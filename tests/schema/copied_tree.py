@@ -35,7 +35,7 @@ class CopiedTree:
             text=True,
             encoding="utf-8",
             cwd=self.root,
-            env={**os.environ, "PYTHONPATH": str(self.root), "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONPATH": str(self.root), "PYTHONUTF8": "1"},
             timeout=120,
         )
 

@@ -18,7 +18,7 @@ from hermes_store.schema.describe import describe_schema
 from tests.schema.inspecting import change, opened, rows
 
 ROOT = Path(__file__).parents[2]
-REVISION = "0099"
+REVISION = "9999"
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from alembic.util import CommandError
 from hermes_store import Store
 from hermes_store.schema.autogenerate import differences
 from hermes_store.schema.describe import golden_lines
+from hermes_store.schema.versions import HEAD_REVISION
 from tests.schema.generating import REVISION, ROOT, Chain, Lack, connected, fill, rewrite, schema_of, without_column
 from tests.schema.inspecting import all_rows, change, check_file, opened, rows
 from tests.support.drivers import Engine
@@ -192,7 +193,7 @@ def _check_form(source: str) -> None:
     for check in (("check",), ("format", "--check")) if importlib.util.find_spec("ruff") else ():
         # The settings are those of the repository, which the file is going to stand in.
         done = subprocess.run(
-            [*RUFF, *check, "--no-cache", "--stdin-filename", "migrations/versions/0099_x.py", "-"],
+            [*RUFF, *check, "--no-cache", "--stdin-filename", "migrations/versions/9999_x.py", "-"],
             check=False,
             input=source.encode(),
             capture_output=True,
@@ -210,7 +211,7 @@ def test_it_runs_up_and_down_twice_over_rows(case: Case, before: Path, any_engin
         assert schema_of(before, driver) == golden_lines()
         assert _common(_rows_but(before, driver), old_rows) == _common(old_rows, old_rows)
         check_file(before, driver)
-        chain.run(before, driver, "0023")
+        chain.run(before, driver, HEAD_REVISION)
         assert schema_of(before, driver) == old_schema
         assert _rows_but(before, driver) == old_rows
         check_file(before, driver)
@@ -239,7 +240,7 @@ def test_sql_is_written_for_pure_ddl_and_refused_for_the_rest(
     driver = any_engine.driver
     old_schema = schema_of(before, driver)
     chain.generate(before, driver)
-    up, down = f"0023:{REVISION}", f"{REVISION}:0023"
+    up, down = f"{HEAD_REVISION}:{REVISION}", f"{REVISION}:{HEAD_REVISION}"
     if case.online:
         for direction in (up, down):
             with pytest.raises(CommandError, match=f"OnlineMigration: revision {REVISION}"):
@@ -263,7 +264,7 @@ def test_ids_of_rows_that_are_gone_are_not_given_out_again(path: Path, any_engin
         (highest,) = rows(raw, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'")[0]
         assert rows(raw, "SELECT max(id) < ? FROM messages", (highest,)) == [(1,)]
     chain.generate(path, driver)
-    for target in (REVISION, "0023"):
+    for target in (REVISION, HEAD_REVISION):
         chain.run(path, driver, target)
         with opened(path, driver) as raw:
             assert rows(raw, "SELECT name, seq FROM sqlite_sequence") == [("messages", highest)]
@@ -286,7 +287,7 @@ def test_what_is_unknown_is_never_proposed_for_removal_and_survives(
     rewrite(path, driver, "sessions", "last_read_at REAL", "last_read_at REAL, moment REAL DEFAULT (julianday('now'))")
     unknown = {line for line in schema_of(path, driver) if line not in golden_lines() and "rewind_count" not in line}
     chain.generate(path, driver)
-    for target in (REVISION, "0023"):
+    for target in (REVISION, HEAD_REVISION):
         chain.run(path, driver, target)
         assert unknown <= set(schema_of(path, driver))
         with opened(path, driver) as raw:

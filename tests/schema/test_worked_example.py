@@ -12,6 +12,7 @@ import pytest
 from hermes_store import Store
 from hermes_store.database import load_driver
 from hermes_store.errors import SchemaTooNew
+from hermes_store.schema.versions import FIRST_OWN_REVISION, HEAD_REVISION, REVISIONS
 from tests.schema.copied_tree import ROOT, CopiedTree
 from tests.schema.inspecting import all_rows, check_file, opened, rows
 from tests.snapshots.build import build_version
@@ -44,10 +45,30 @@ class Block(NamedTuple):
     body: str
 
 
+# The page speaks of the revisions that follow the head of the day it was written.
+_WRITTEN_FOR = "0023"
+_NEXT = max(FIRST_OWN_REVISION, int(HEAD_REVISION) + 1)
+FIRST, SECOND = f"{_NEXT:04}", f"{_NEXT + 1:04}"
+_NUMBERS = {_WRITTEN_FOR: HEAD_REVISION, "0100": FIRST, "0101": SECOND}
+
+
+def _today(text: str) -> str:
+    """A block with the numbers that it would have today."""
+    later = ", ".join(f'"{each}"' for each in REVISIONS[REVISIONS.index(_WRITTEN_FOR) :])
+    notes = (ROOT / "migrations" / "NOTES.md").read_text(encoding="utf-8")
+    (latest,) = re.findall(r"^## .+$", notes, flags=re.MULTILINE)[:1]
+    text = text.replace(" ## 0023 separate_search_layout", f" {latest}")
+    return re.sub(
+        r"""(?P<line>(?<=[+-]REVISIONS = ).*?)"0023"|\b(?:0023|0100|0101)\b""",
+        lambda found: f"{found['line']}{later}" if found["line"] is not None else _NUMBERS[found.group()],
+        text,
+    )
+
+
 def _blocks() -> Iterator[Block]:
     for mark, body in re.findall(r"<!-- example: ([^>]+) -->\n```[a-z]+\n(.*?)```\n", TEXT, flags=re.DOTALL):
         kind, _, file = mark.partition(" ")
-        yield Block(kind, file, body)
+        yield Block(kind, _today(file), _today(body))
 
 
 BLOCKS = list(_blocks())
@@ -72,7 +93,7 @@ def _execute(tree: CopiedTree, block: Block) -> None:
         tree.change(block.file, *block.body.split("@@\n"))
     elif block.kind == "file":
         target = tree.root / block.file
-        if target.name.startswith("0100"):
+        if target.name.startswith(FIRST):
             # What was generated, with its headings filled in.
             assert _code(target.read_text(encoding="utf-8")) == _code(block.body)
         target.write_text(block.body, encoding="utf-8")
@@ -98,16 +119,16 @@ def test_the_examples_run_and_files_of_before_follow(tmp_path: Path, any_engine:
 
     for report in _opened(tree, *old, adopted):
         assert "sessions.mood" in report["columns_added"]
-        assert report["revisions_run"][-2:] == ["0100", "0101"]
+        assert report["revisions_run"][-2:] == [FIRST, SECOND]
     assert [report["changed"] for report in _opened(tree, tree.root / "scratch.db")] == [False]
     path = old[1]
     with opened(path, any_engine.driver) as raw:
         raw.execute("UPDATE sessions SET mood = 'calm'")
         before = all_rows(raw)
-    assert tree.alembic(path, "downgrade", "0023").returncode == 0
+    assert tree.alembic(path, "downgrade", HEAD_REVISION).returncode == 0
     with opened(path, any_engine.driver) as raw:
         after = all_rows(raw)
-    assert after.pop("alembic_version") == [{"version_num": "0023"}]
+    assert after.pop("alembic_version") == [{"version_num": HEAD_REVISION}]
     before.pop("alembic_version")
     for row in before["sessions"]:
         del row["mood"]
@@ -145,7 +166,7 @@ def _further_than_it_goes(tree: CopiedTree, path: Path, engine: Engine) -> None:
 
 def _release_of_before(path: Path, engine: Engine) -> None:
     """This release does not know the revision: it refuses to write, and reads."""
-    with pytest.raises(SchemaTooNew, match="revision 0101"):
+    with pytest.raises(SchemaTooNew, match=f"revision {SECOND}"):
         Store.open(path)
     with Store.open(path, read_only=True) as store, store.reader() as reader:
         assert len(reader.connection.sql("SELECT id FROM sessions")) > 1

@@ -19,13 +19,18 @@ Columns = dict[str, tuple[str, ...]]
 """Names of columns by table."""
 
 
-def turn_by_turn(cases: Iterable[tuple[Any, ...]], turns: Sequence[Any]) -> list[Any]:
-    """Every case with every one of `turns` as its last value; by default each runs with one of them, in turn."""
+def turn_by_turn(
+    cases: Iterable[tuple[Any, ...]], turns: Sequence[Any], *, begin: int = 0, seldom: Collection[Any] = ()
+) -> list[Any]:
+    """Every case with every one of `turns` as its last value; by default each runs with one of them, in turn.
+
+    begin: with which of them the first case runs. seldom: first values of cases that run in the full form alone.
+    """
     every = []
     for place, case in enumerate(cases):
-        for each in range(len(turns)):
-            marks = () if each == place % len(turns) else (pytest.mark.heavy,)
-            every.append(pytest.param(*case, turns[each], marks=marks))
+        for each, turn in enumerate(turns):
+            is_short = each == (place + begin) % len(turns) and case[0] not in seldom
+            every.append(pytest.param(*case, turn, marks=() if is_short else pytest.mark.heavy))
     return every
 
 
@@ -187,7 +192,7 @@ def use(path: Path, session_id: str, *, delete: bool = True) -> None:
         assert [each["id"] for each in db.get_messages(session_id)][-2:] == [row_id, call]
         before = db.get_session(session_id)
         assert before is not None
-        route = {"model": "m", "billing_provider": "p", "billing_base_url": "u", "billing_mode": "b"}
+        route: dict[str, Any] = {"model": "m", "billing_provider": "p", "billing_base_url": "u", "billing_mode": "b"}
         for tokens in (3, 4):
             db.update_token_counts(session_id, input_tokens=tokens, api_call_count=1, **route)
         after = db.get_session(session_id)

@@ -44,8 +44,11 @@ USAGE_SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "no_cascade": tuple(text.replace(" ON DELETE CASCADE", "") for text in USAGE_SIX_KEYS),
     "no_reference": tuple(text.replace(" REFERENCES sessions(id) ON DELETE CASCADE", "") for text in USAGE_SIX_KEYS),
     "no_defaults": tuple(text.replace(" DEFAULT ''", "").replace(" DEFAULT 0", "") for text in USAGE_SIX_KEYS),
-    "capitals": tuple(text.replace("task TEXT", "Task TEXT").replace(", task", ", Task") for text in USAGE_FIVE_KEYS[:-1])
-    + ("Task TEXT", USAGE_FIVE_KEYS[-1]),
+    "capitals": (
+        *(text.replace("model ", "MODEL ") for text in USAGE_FIVE_KEYS[:-1]),
+        "Task TEXT",
+        USAGE_FIVE_KEYS[-1],
+    ),
 }
 """Wrong shapes of the usage table, as definitions of columns and keys."""
 

@@ -54,6 +54,10 @@ PENDING = {"unfinished_rebuild", "unfinished_rebuild_at_start", "half_demoted_fi
 BOUND = {"interrupted_topic_rebuild_created", "interrupted_topic_rebuild_copied"}
 """Files whose sessions are bound to topics by a reference without ON DELETE."""
 
+_OFTEN = {f"null_active_{each}" for each in ("v14_late", "v16_late", "v19_early", "v22_late", "v23_late")}
+ALIKE = {name for name in DAMAGES if name.startswith("null_active") and name not in _OFTEN}
+"""Files that differ little from others; they are looked at in the full form alone."""
+
 WITHOUT_ROWID = ("sessions.id: TEXT, key 1", "sessions: table")
 
 
@@ -62,7 +66,9 @@ def _answers(path: Path, driver: str, healed: Iterable[str]) -> dict[str, list[A
 
 
 @pytest.mark.parametrize(
-    ("name", "driver"), turn_by_turn(((name,) for name in DAMAGES), installed()), indirect=["driver"]
+    ("name", "driver"),
+    turn_by_turn(((name,) for name in DAMAGES), installed(), seldom=ALIKE),
+    indirect=["driver"],
 )
 def test_one_open_mends_it_and_it_is_used_after_that(path: Path, driver: str, name: str) -> None:
     damage = DAMAGES[name]
@@ -83,7 +89,8 @@ def test_one_open_mends_it_and_it_is_used_after_that(path: Path, driver: str, na
     assert _answers(path, driver, facts.healed) == expected
     with SessionDB(path) as db:
         for words in (facts.story.english, facts.story.chinese):
-            assert {word for word, owners in words.items() if not set(owners) <= holders(db, word)} == set()
+            for word, owners in list(words.items())[:4]:
+                assert set(owners) <= holders(db, word), word
     use(path, first, delete=name not in BOUND)
     check_sound(path, driver, second, **sound)
     check_quiet(path, driver)

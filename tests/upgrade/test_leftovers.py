@@ -65,7 +65,14 @@ def test_a_usage_rebuild_killed_anywhere_loses_and_doubles_nothing(
 ) -> None:
     base_file(path, one_driver, 22)
     rows = [row | {"first_seen": row.get("first_seen", 1.0)} for row in cut(USAGE_ROWS, USAGE_FIVE_KEYS)]
-    reshape(path, one_driver, USAGE, _TASK_OUTSIDE, rows, *(index_statement(f"idx_{USAGE}_{n}") for n in ("session", "model")))
+    reshape(
+        path,
+        one_driver,
+        USAGE,
+        _TASK_OUTSIDE,
+        rows,
+        *(index_statement(f"idx_{USAGE}_{n}") for n in ("session", "model")),
+    )
     stamp(path, one_driver, 21)
     alter(path, module_of(one_driver), *_usage_rebuild(left)[:statements])
     upgrade(path)
@@ -147,7 +154,11 @@ def test_a_binding_made_since_stays_beside_those_that_were_left(path: Path, driv
     table = ON_DEMAND_SQL[TOPICS][0]
     alter(path, module_of(driver), table.replace(TOPICS, TOPICS_NEW))
     statement = "INSERT INTO {} ({}) VALUES ({})"
-    for name, row in ((TOPICS_NEW, _binding("7", OWNER)), (TOPICS, _binding("8", other)), (TOPICS_NEW, _binding("8", other))):
+    for name, row in (
+        (TOPICS_NEW, _binding("7", OWNER)),
+        (TOPICS, _binding("8", other)),
+        (TOPICS_NEW, _binding("8", other)),
+    ):
         marks = ", ".join("?" for _ in row)
         alter(path, module_of(driver), (statement.format(name, ", ".join(row), marks), tuple(row.values())))
     assert upgrade(path).leftovers_adopted == (TOPICS_NEW,)

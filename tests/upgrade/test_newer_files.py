@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hermes_store import SessionDB, Store
-from hermes_store.database.connection import Connection, connect
 from hermes_store.database import load_driver
+from hermes_store.database.connection import Connection, connect
 from hermes_store.fts.layouts import Layout, layouts, objects
 from tests.schema.inspecting import change, describe_all, master, meta, opened, rows
 from tests.snapshots.checking import index_faults
@@ -160,7 +160,9 @@ def test_prompts_are_shown_wherever_sessions_are(
             one = db.export_session(name)
             assert one is not None
             assert (one["system_prompt"], exported[name]["system_prompt"]) == (prompt, prompt)
-        assert {each["system_prompt"] for each in listed.values() if "system_prompt" in each} <= set(newer.prompts.values())
+        assert {each["system_prompt"] for each in listed.values() if "system_prompt" in each} <= set(
+            newer.prompts.values()
+        )
     if read_only:
         assert path.read_bytes() == before
 

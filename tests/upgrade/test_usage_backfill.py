@@ -16,7 +16,8 @@ from tests.upgrade.files import check_quiet, golden_faults, module_of, upgrade, 
 from tests.upgrade.tables import COUNTERS, LAST, USAGE
 
 TOKENS = COUNTERS[1:6]
-ROW = f"SELECT model, billing_provider, billing_base_url, billing_mode, task, {', '.join((*COUNTERS, *LAST))} FROM {USAGE}"
+ROUTE = "model, billing_provider, billing_base_url, billing_mode, task"
+ROW = f"SELECT {ROUTE}, {', '.join((*COUNTERS, *LAST))} FROM {USAGE}"
 FULL: Row = {
     "model": "m1", "billing_provider": "p", "billing_base_url": "u", "billing_mode": "b", "api_call_count": 6,
     "input_tokens": 1, "output_tokens": 2, "cache_read_tokens": 3, "cache_write_tokens": 4, "reasoning_tokens": 5,

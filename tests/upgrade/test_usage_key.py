@@ -100,7 +100,7 @@ def test_a_part_of_the_key_that_only_a_later_release_knows_stays(path: Path, dri
         assert upgrade(path).keys_healed == ()
     use(path, OWNER, delete=False)
     with SessionDB(path) as db:
-        route = {"model": "m1", "billing_provider": "p", "billing_base_url": "u1", "billing_mode": "b"}
+        route: dict[str, Any] = {"model": "m1", "billing_provider": "p", "billing_base_url": "u1", "billing_mode": "b"}
         db.update_token_counts(OWNER, input_tokens=1, **route)
     assert values(path, driver, f"SELECT sum(input_tokens) FROM {USAGE} WHERE model = 'm1'") == [(11,)]
     check_quiet(path, driver)
@@ -147,24 +147,31 @@ STRANGERS = (
 
 def test_columns_indexes_triggers_and_views_of_others_stay(path: Path, driver: str) -> None:
     base_file(path, driver)
-    columns = (*USAGE_FIVE_KEYS[:-1], "note TEXT", 'weight INTEGER NOT NULL DEFAULT 7', '"odd ""name" BLOB',
+    columns = (*USAGE_FIVE_KEYS[:-1], "note TEXT", "weight INTEGER NOT NULL DEFAULT 7", '"odd ""name" BLOB',
                "strict TEXT NOT NULL", USAGE_FIVE_KEYS[-1])  # fmt: skip
     rows = [row | {"note": f"note {place}", "weight": place, "strict": "s"} for place, row in enumerate(USAGE_ROWS)]
     reshape(path, driver, USAGE, columns, [{**row} for row in cut(rows, columns)], *STRANGERS)
-    alter(path, module_of(driver), f'UPDATE {USAGE} SET "odd ""name" = x\'00ff\' WHERE model = \'m2\'')
+    alter(path, module_of(driver), f"UPDATE {USAGE} SET \"odd \"\"name\" = x'00ff' WHERE model = 'm2'")
     named = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name LIKE 'stranger_%' ORDER BY name"
     before = values(path, driver, named)
     upgrade(path)
     assert values(path, driver, named) == before
     assert _usage(path, driver) == merge(rows)
     held = values(path, driver, f'SELECT model, note, weight, "odd ""name", strict FROM {USAGE} ORDER BY note')
-    assert held == [("m1", "note 0", 0, None, "s"), ("m2", "note 1", 1, b"\x00\xff", "s"), ("m1", "note 2", 2, None, "s")]
+    assert held == [
+        ("m1", "note 0", 0, None, "s"),
+        ("m2", "note 1", 1, b"\x00\xff", "s"),
+        ("m1", "note 2", 2, None, "s"),
+    ]
     assert values(path, driver, "SELECT * FROM stranger_log") == []
     assert values(path, driver, "SELECT spent FROM stranger_spent ORDER BY session_id") == [(15,), (7,)]
     with SessionDB(path) as db:
         db.append_message(OWNER, "user", "stranger")
         db.update_token_counts(OWNER, input_tokens=1, model="m9")
-    assert values(path, driver, f"SELECT DISTINCT note FROM {USAGE} WHERE session_id = ?", OWNER) == [("seen",), (None,)]
+    assert values(path, driver, f"SELECT DISTINCT note FROM {USAGE} WHERE session_id = ?", OWNER) == [
+        ("seen",),
+        (None,),
+    ]
     assert values(path, driver, "SELECT * FROM stranger_log") == [("m9",)]
     check_quiet(path, driver)
 
@@ -243,7 +250,9 @@ def _sums(rows: Any) -> dict[str, float]:
 
 @_FEW
 @given(rows=usage_rows())
-def test_rows_of_one_key_are_added_up_and_nothing_else(path: Path, one_driver: str, base: bytes, rows: list[Row]) -> None:
+def test_rows_of_one_key_are_added_up_and_nothing_else(
+    path: Path, one_driver: str, base: bytes, rows: list[Row]
+) -> None:
     path.write_bytes(base)
     reshape(path, one_driver, USAGE, LOOSE, rows)
     upgrade(path)

@@ -28,7 +28,9 @@ from tests.upgrade.files import (
 )
 
 SHAPES = pytest.mark.parametrize(
-    ("version", "variant"), VARIANTS, ids=[f"v{version}{f'-{variant}' if variant else ''}" for version, variant in VARIANTS]
+    ("version", "variant"),
+    VARIANTS,
+    ids=[f"v{version}{f'-{variant}' if variant else ''}" for version, variant in VARIANTS],
 )
 REVISIONS = {0: ("0016", "0018", "0020", "0021", "0022", "0023"), 16: ("0018", "0020", "0021", "0022", "0023")}
 REVISIONS |= {18: ("0020", "0021", "0022", "0023"), 20: ("0021", "0022", "0023"), 21: ("0022", "0023"), 22: ("0023",)}
@@ -39,12 +41,18 @@ NULL_ENDPOINTS = {"session_model_usage.billing_base_url": ""}
 """What the first usage table could leave open."""
 
 
+def on_engines(begin: int) -> pytest.MarkDecorator:
+    """Every shape on one engine by default, on all of them in the full form."""
+    pairs = turn_by_turn(VARIANTS, engines(), begin=begin)
+    return pytest.mark.parametrize(("version", "variant", "engine"), pairs, indirect=["engine"])
+
+
 def _build(path: Path, engine: Engine, version: int, variant: str | None) -> Story:
     module = module_of(engine.driver)
     return build_version(path, module, version, variant=variant, journal_mode=engine.journal_mode)
 
 
-@SHAPES
+@on_engines(begin=0)
 def test_a_file_comes_home_whole(path: Path, engine: Engine, version: int, variant: str | None) -> None:
     story = _build(path, engine, version, variant)
     with opened(path, engine.driver) as raw:
@@ -72,7 +80,7 @@ def test_a_file_comes_home_whole(path: Path, engine: Engine, version: int, varia
     check_quiet(path, engine.driver)
 
 
-@pytest.mark.parametrize(("version", "variant", "engine"), turn_by_turn(VARIANTS, engines()), indirect=["engine"])
+@on_engines(begin=1)
 def test_it_is_searched_and_used(path: Path, engine: Engine, version: int, variant: str | None) -> None:
     story = _build(path, engine, version, variant)
     upgrade(path)
@@ -84,7 +92,7 @@ def test_it_is_searched_and_used(path: Path, engine: Engine, version: int, varia
                 assert holders(db, word) == set(owners), word
         for phrase, owners in story.phrases.items():
             assert holders(db, f'"{phrase}"') == set(owners), phrase
-        assert {word: holders(db, word) for word in story.rewound_words} == dict.fromkeys(story.rewound_words, set())
+        assert {word: holders(db, word) for word in story.rewound_words} == {key: set() for key in story.rewound_words}
         assert [db.get_session_title(each) for each in story.titles] == list(story.titles.values())
         for name in story.session_ids:
             assert len(db.get_messages(name)) == story.active_rows[name]

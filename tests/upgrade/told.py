@@ -24,7 +24,6 @@ HOLDERS: Final = {"zebra": 1, "wombat": 2, "giraffe": 3, "browser_tool": 3}
 """The message that holds each word: as text, in a call of a tool, as output, as the name of a tool."""
 
 
-
 def tell(path: Path, driver: str, version: int, *, said: Sequence[Row] = SAID, variant: str | None = None) -> None:
     """A file with the session `a` of model m1, with 5 tokens in and 7 out, and these messages."""
     step = step_of(version, variant)
