@@ -135,7 +135,8 @@ def _leave_partial(connection: "Connection", index: Index, layout: Layout, *, is
     if layout is Layout.CURRENT:
         _create(connection, index, layout)
     elif not is_there:
-        return
+        # Nothing can be written while triggers name a table that is gone.
+        _drop_triggers(connection, index)
     elif layout is Layout.INLINE:
         # Taking out a row that is not in it does no harm, so what is new can be indexed.
         _create_triggers(connection, index, layout)

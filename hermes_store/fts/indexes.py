@@ -98,18 +98,18 @@ class Index:
 
     # -- commands -------------------------------------------------------------------------------------------
 
-    def add_row(self, connection: "Connection", row_id: int, values: tuple[str | None, ...]) -> None:
-        """Index the texts of a row that the index does not hold; one text for each of its columns."""
+    def add_row(self, connection: "Connection", row_id: int, values: tuple[bytes | None, ...]) -> None:
+        """Index the texts of a row that the index does not hold; one text, in UTF-8, for each of its columns."""
         columns = COLUMNS[: len(values)]
-        marks = ", ".join("?" for _ in (row_id, *values))
-        connection.sql(f"INSERT INTO {self.name}(rowid, {', '.join(columns)}) VALUES ({marks})", (row_id, *values))
+        marks = ", ".join("CAST(? AS TEXT)" for _ in values)
+        connection.sql(f"INSERT INTO {self.name}(rowid, {', '.join(columns)}) VALUES (?, {marks})", (row_id, *values))
 
-    def remove_row(self, connection: "Connection", row_id: int, values: tuple[str | None, ...]) -> None:
+    def remove_row(self, connection: "Connection", row_id: int, values: tuple[bytes | None, ...]) -> None:
         """Take a row out of an index over others' content; `values` are the texts exactly as they were indexed."""
         columns = COLUMNS[: len(values)]
-        marks = ", ".join("?" for _ in (row_id, *values))
+        marks = ", ".join("CAST(? AS TEXT)" for _ in values)
         connection.sql(
-            f"INSERT INTO {self.name}({self.name}, rowid, {', '.join(columns)}) VALUES ('delete', {marks})",
+            f"INSERT INTO {self.name}({self.name}, rowid, {', '.join(columns)}) VALUES ('delete', ?, {marks})",
             (row_id, *values),
         )
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 WRITER_KEY = "hermes_store_fts_writer"
 _PAGE = 500  # ids read at once
 
+Texts = tuple[bytes | None, ...]
+"""What an index holds of a row, one text for each of its columns."""
+
 
 def writer_note(driver: "Driver", *, passes_nul: bool | None) -> str:
     """What is stored about the library that maintains the index; None where its rows are of both kinds."""
@@ -92,8 +95,11 @@ def _rebuild(connection: "Connection", rows: int, settled: str) -> tuple[int, st
     return rows, settled
 
 
-def _nul_rows(connection: "Connection", layout: Layout) -> Iterator[tuple[int, tuple[str | None, ...]]]:
-    """Id and texts of the rows that hold a NUL, a row at a time: a structured message may hold whole pictures."""
+def _nul_rows(connection: "Connection", layout: Layout) -> Iterator[tuple[int, Texts]]:
+    """Id and texts of the rows that hold a NUL, a row at a time: a structured message may hold whole pictures.
+
+    As bytes: a text that is no UTF-8 must not keep a file from being opened.
+    """
     if layout is Layout.INLINE:
         source, due = f"{TRIGRAM_INDEX.name}_content AS m", "1"
         columns: tuple[str, ...] = ("m.c0",)
@@ -102,49 +108,58 @@ def _nul_rows(connection: "Connection", layout: Layout) -> Iterator[tuple[int, t
         columns = texts(layout, "m")
     # A function call hides the rows from every index: one pass over the table, only when the library has changed.
     holds = " OR ".join(f"instr({column}, char(0)) > 0" for column in columns)
-    after = -1
+    casts = ", ".join(f"CAST({column} AS BLOB)" for column in columns)
+    after = -(2**63)
     while ids := connection.sql(
         f"SELECT m.id FROM {source} WHERE m.id > ? AND {due} AND ({holds}) ORDER BY m.id LIMIT {_PAGE}", (after,)
     ):
         for (row_id,) in ids:
-            yield row_id, connection.sql(f"SELECT {', '.join(columns)} FROM {source} WHERE m.id = ?", (row_id,))[0]
+            yield row_id, connection.sql(f"SELECT {casts} FROM {source} WHERE m.id = ?", (row_id,))[0]
         after = ids[-1][0]
 
 
-def _before_nul(value: str | None) -> str | None:
-    return value.split("\0", 1)[0] if isinstance(value, str) else value
+def _before_nul(value: bytes | None) -> bytes | None:
+    return None if value is None else value.split(b"\0", 1)[0]
 
 
-def _indexed_whole(connection: "Connection", row_id: int, values: tuple[str | None, ...]) -> bool:
+def _trigrams(value: bytes | None) -> int:
+    """How many trigrams a text has for a library that passes over NUL characters."""
+    return 0 if value is None else max(0, len(value.decode("utf-8", "replace").replace("\0", "")) - 2)
+
+
+def _indexed_sizes(connection: "Connection", row_id: int) -> list[int]:
+    """How many trigrams the index holds of each text of a row, as its table of sizes says; empty where it has none."""
+    found = connection.sql(f"SELECT sz FROM {TRIGRAM_INDEX.name}_docsize WHERE id = ?", (row_id,))
+    sizes, number = [], 0
+    for byte in bytes(found[0][0]) if found else b"":
+        # SQLite's variable-length integers: seven bits a byte, the high bit says that more follow.
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            sizes.append(number)
+            number = 0
+    return sizes
+
+
+def _is_indexed_as(connection: "Connection", row_id: int, values: Texts) -> bool:
+    return _indexed_sizes(connection, row_id) == [_trigrams(value) for value in values]
+
+
+def _indexed_whole(connection: "Connection", row_id: int, values: Texts) -> bool:
     """Whether the index holds text of this row that stands behind a NUL."""
-    for value in values:
-        tail = value.split("\0", 1)[1] if isinstance(value, str) and "\0" in value else ""
-        for part in tail.split("\0"):
-            if len(part) >= 3:
-                probe = '"' + part[:64].replace('"', '""') + '"'
-                found = connection.sql(
-                    f"SELECT 1 FROM {TRIGRAM_INDEX.name} WHERE {TRIGRAM_INDEX.name} MATCH ? AND rowid = ?",
-                    (probe, row_id),
-                )
-                return bool(found)
-    return False
+    before = tuple(_before_nul(value) for value in values)
+    return _is_indexed_as(connection, row_id, values) and not _is_indexed_as(connection, row_id, before)
 
 
-def _is_indexed(connection: "Connection", row_id: int) -> bool:
-    docsize = f"{TRIGRAM_INDEX.name}_docsize"
-    return bool(connection.sql(f"SELECT 1 FROM {docsize} WHERE id = ?", (row_id,)))
-
-
-def _extend(connection: "Connection", layout: Layout, row_id: int, values: tuple[str | None, ...]) -> bool:
+def _extend(connection: "Connection", layout: Layout, row_id: int, values: Texts) -> bool:
     """Replace an entry that stops at the NUL by one of the whole text; False when there is none such."""
-    if not _is_indexed(connection, row_id) or _indexed_whole(connection, row_id, values):
+    before = tuple(_before_nul(value) for value in values)
+    if _is_indexed_as(connection, row_id, values) or not _is_indexed_as(connection, row_id, before):
         return False
-    indexed = tuple(_before_nul(value) for value in values)
     if layout is Layout.INLINE:
         # Such an index takes out what its own copy says, which has to be what was indexed.
-        connection.sql(f"UPDATE {TRIGRAM_INDEX.name}_content SET c0 = ? WHERE id = ?", (*indexed, row_id))
+        connection.sql(f"UPDATE {TRIGRAM_INDEX.name}_content SET c0 = CAST(? AS TEXT) WHERE id = ?", (*before, row_id))
         connection.sql(f"DELETE FROM {TRIGRAM_INDEX.name} WHERE rowid = ?", (row_id,))
     else:
-        TRIGRAM_INDEX.remove_row(connection, row_id, indexed)
+        TRIGRAM_INDEX.remove_row(connection, row_id, before)
     TRIGRAM_INDEX.add_row(connection, row_id, values)
     return True

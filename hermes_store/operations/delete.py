@@ -43,7 +43,8 @@ def delete_conversation(repos: Repositories, session_id: str, *, expected: Colle
 
 
 def remove(repos: Repositories, session_ids: Collection[str]) -> int:
-    """Remove these sessions and their messages; children outside the set lose their parent."""
+    """Remove these sessions with messages and bound topics; children outside the set lose their parent."""
+    repos.topics.unbind(session_ids)
     repos.messages.delete_of(session_ids)
     return repos.sessions.delete(session_ids)
 

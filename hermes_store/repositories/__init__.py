@@ -10,6 +10,7 @@ from hermes_store.repositories.meta import MetaRepository
 from hermes_store.repositories.search import SearchRepository
 from hermes_store.repositories.sessions import SessionRepository
 from hermes_store.repositories.titles import TitleRepository
+from hermes_store.repositories.topics import TopicRepository
 from hermes_store.repositories.usage import UsageRepository
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "SearchRepository",
     "SessionRepository",
     "TitleRepository",
+    "TopicRepository",
     "UsageRepository",
 ]
 
@@ -60,6 +62,11 @@ class Repositories:
     def usage(self) -> UsageRepository:
         """Tokens and cost of sessions."""
         return UsageRepository(self.connection)
+
+    @cached_property
+    def topics(self) -> TopicRepository:
+        """Telegram topics."""
+        return TopicRepository(self.connection)
 
     @cached_property
     def locks(self) -> LockRepository:

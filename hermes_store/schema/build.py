@@ -1,18 +1,21 @@
 """Making tables, columns and indexes from the models, and only what is missing (rule SCHEMA-5)."""
 
+import logging
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Column
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from hermes_store.errors import UniqueFailed
+from hermes_store.errors import ConstraintFailed, UniqueFailed
 from hermes_store.models import Base
 from hermes_store.schema.recognise import columns_of
 from hermes_store.schema.report import Progress
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
+
+log = logging.getLogger(__name__)
 
 _DIALECT = sqlite.dialect()
 TITLE_INDEX = "idx_sessions_title_unique"
@@ -76,7 +79,12 @@ def create_indexes(connection: "Connection", progress: Progress) -> tuple[tuple[
             except UniqueFailed:
                 if index.name != TITLE_INDEX:
                     raise
-                cleared = _clear_duplicate_titles(connection)
+                try:
+                    cleared = _clear_duplicate_titles(connection)
+                except ConstraintFailed as exc:
+                    # Somebody's rule of their own: a title held twice is no reason not to open a file.
+                    log.warning("titles are held twice and cannot be taken away: %s", exc)
+                    continue
                 connection.sql(statement)
             created.append(str(index.name))
     return tuple(created), cleared

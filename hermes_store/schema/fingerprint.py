@@ -29,7 +29,7 @@ _TRAITS = " traits:"
 _NOTES = (
     "SELECT (SELECT value FROM state_meta WHERE key = ?), (SELECT value FROM state_meta WHERE key = ?), "
     "(SELECT group_concat(version_num) FROM alembic_version), "
-    "EXISTS (SELECT 1 FROM messages WHERE active IS NULL)"
+    "EXISTS (SELECT 1 FROM messages WHERE active IS NULL), EXISTS (SELECT 1 FROM schema_version)"
 )
 
 
@@ -62,14 +62,15 @@ def current_traits(connection: "Connection") -> frozenset[str] | None:
     from hermes_store.errors import CorruptStore, OperationFailed
 
     try:
-        note, writer, revision, has_null = connection.sql(_NOTES, (FINGERPRINT_KEY, WRITER_KEY))[0]
+        note, writer, revision, has_null, has_stamp = connection.sql(_NOTES, (FINGERPRINT_KEY, WRITER_KEY))[0]
     except CorruptStore:
         raise
     except OperationFailed as exc:
         if "no such table" in str(exc) or "no such column" in str(exc):
             return None
         raise
-    settled = revision == HEAD_REVISION and not has_null and (writer is None or same_writer(writer, connection.driver))
+    by_us = writer is None or same_writer(writer, connection.driver)
+    settled = revision == HEAD_REVISION and has_stamp and not has_null and by_us
     known, _, traits = (note or "").partition(_TRAITS)
     if not settled or known != _current_note(connection):
         return None

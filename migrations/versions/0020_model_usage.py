@@ -21,7 +21,8 @@ depends_on = None
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _COUNTERS = ("api_call_count", *_TOKENS, "estimated_cost_usd", "actual_cost_usd")
 _REST = ", ".join(f"MAX(0, COALESCE(s.{name}, 0) - COALESCE(u.{name}, 0)) AS {name}" for name in _COUNTERS)
-_SPENT = ", ".join(f"SUM({name}) AS {name}" for name in _COUNTERS)
+# Not SUM, which ends everything with an error where numbers are too large.
+_SPENT = ", ".join(f"TOTAL({name}) AS {name}" for name in _COUNTERS)
 
 _BACKFILL = f"""
     INSERT OR IGNORE INTO session_model_usage (

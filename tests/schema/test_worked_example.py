@@ -57,12 +57,12 @@ def _today(text: str) -> str:
     later = ", ".join(f'"{each}"' for each in REVISIONS[REVISIONS.index(_WRITTEN_FOR) :])
     notes = (ROOT / "migrations" / "NOTES.md").read_text(encoding="utf-8")
     (latest,) = re.findall(r"^## .+$", notes, flags=re.MULTILINE)[:1]
-    text = text.replace(" ## 0023 separate_search_layout", f" {latest}")
-    return re.sub(
-        r"""(?P<line>(?<=[+-]REVISIONS = ).*?)"0023"|\b(?:0023|0100|0101)\b""",
+    text = re.sub(
+        r"""(?P<line>(?<=[+-]REVISIONS = ).*?)"0023"|(?<!\d)(?:0023|0100|0101)(?!\d)""",
         lambda found: f"{found['line']}{later}" if found["line"] is not None else _NUMBERS[found.group()],
         text,
     )
+    return text.replace(f" ## {HEAD_REVISION} separate_search_layout", f" {latest}")
 
 
 def _blocks() -> Iterator[Block]:
