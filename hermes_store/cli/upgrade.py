@@ -63,7 +63,7 @@ def report_rows(report: OpenReport) -> list[tuple[str, object]]:
         ("search indexes pending", ", ".join(report.search_pending)),
         ("triggers replaced", ", ".join(report.triggers_replaced)),
         ("messages re-indexed", report.rows_reindexed or ""),
-        ("messages made live", report.rows_repaired or ""),
+        ("values repaired", report.rows_repaired or ""),
         ("counters repaired", report.counters_repaired or ""),
         ("titles cleared of", ", ".join(report.titles_cleared)),
         ("copy before", report.backup or ""),
@@ -113,6 +113,7 @@ def check(context: click.Context, options: Options) -> None:
     from hermes_store.schema.environment import reading_as_it_is
 
     with reading_as_it_is(options.path) as connection:
+        refuse_unwritable(recognise(connection, str(options.path)), str(options.path))
         proposed = differences(connection)
         missing = missing_from_golden(connection)
         unknown = beyond_golden(connection)

@@ -26,20 +26,27 @@ def back_up(path: Path, driver: Driver, target: Path) -> Path:
     Whoever calls this holds the write lock and has changed nothing yet, so that nothing is missing. The copy is one
     file with mode 0600, in DELETE mode. Raises BackupFailed; then nothing stays at the target.
     """
+    if os.path.lexists(target):
+        raise BackupFailed(f"the copy cannot be made: {target} exists already; name another file")
+    # Under its name stands only what is whole: a process that is killed leaves nothing in the way of the next one.
+    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
     try:
-        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError as exc:
-        raise BackupFailed(f"the copy cannot be made: {target} exists already; name another file") from exc
+        draft.unlink(missing_ok=True)
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _copy(path, driver, draft)
+        draft.rename(target)
+        _sync_folder(target.parent)
     except OSError as exc:
-        raise BackupFailed(f"the copy cannot be made at {target}: {exc.strerror}") from exc
-    try:
-        _copy(path, driver, target)
-    except BaseException as exc:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            target.with_name(target.name + suffix).unlink(missing_ok=True)
-        if isinstance(exc, BackupFailed) or not isinstance(exc, HermesStoreError):
+        if isinstance(exc, BackupFailed):
+            raise
+        raise BackupFailed(f"the copy cannot be made at {target}: {exc.strerror}; nothing was changed") from exc
+    except HermesStoreError as exc:
+        if isinstance(exc, BackupFailed):
             raise
         raise BackupFailed(f"the copy cannot be made at {target}: {exc}; nothing was changed") from exc
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            draft.with_name(draft.name + suffix).unlink(missing_ok=True)
     log.info("%s is a copy of the database as it was before the upgrade", target)
     return target
 
@@ -57,13 +64,12 @@ def _copy(path: Path, driver: Driver, target: Path) -> None:
         copy.sql("PRAGMA journal_mode=DELETE")
         found = copy.sql("PRAGMA quick_check(1)")
         if found != [("ok",)] and connection.sql("PRAGMA quick_check(1)") == [("ok",)]:
-            raise BackupFailed(f"the copy at {target} is not sound: {found[0][0]}")
+            raise BackupFailed(f"the copy is not sound: {found[0][0]}")
         if _counts(copy) != _counts(connection):
-            raise BackupFailed(f"the copy at {target} does not hold the same rows")
+            raise BackupFailed("the copy does not hold the same rows")
     finally:
         connection.close()
         copy.close()
-    _sync_folder(target.parent)
 
 
 def _counts(connection: Connection) -> dict[str, int]:

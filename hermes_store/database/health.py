@@ -1,6 +1,7 @@
 """What a path holds before SQLite looks at it, and moving aside what is no database (rules FILE-3 to FILE-5)."""
 
 import contextlib
+import hashlib
 import logging
 import os
 import stat
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _MAGIC = b"SQLite format 3\x00"
 _PROBE_BYTES = 100
+_LONGEST_NAME = 255  # bytes
 _LOCK_POLL = 0.02  # seconds
 _LOCK_PATIENCE = 5.0  # seconds
 
@@ -92,6 +94,7 @@ def require_writable(path: Path) -> None:
 
     Rule FILE-5. Nothing is changed.
     """
+    path = Path(canonical(path))
     folder = path.parent
     if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise NotWritable(f"the directory {folder} is not writable; run: chmod u+rwx '{folder}'")
@@ -121,11 +124,19 @@ def half_made(path: Path) -> bool:
 
 
 def _mark_path(path: Path) -> Path:
-    return path.with_name(path.name + ".creating")
+    return _beside(path, ".creating")
 
 
 def _lock_path(path: Path) -> Path:
-    return path.with_name(path.name + ".quarantine.lock")
+    return _beside(path, ".quarantine.lock")
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    """A file of ours beside a database: beside the file itself, by whatever link it was named."""
+    real = Path(canonical(path))
+    if len(os.fsencode(real.name + suffix)) <= _LONGEST_NAME:
+        return real.with_name(real.name + suffix)
+    return real.with_name(f".{hashlib.sha256(os.fsencode(real.name)).hexdigest()[:32]}{suffix}")
 
 
 @contextlib.contextmanager
@@ -169,6 +180,7 @@ def quarantine(path: Path, state: FileState, clock: Clock) -> Path:
 
     Only for the profile's own store, and under `first_open_lock`. Not a byte is altered.
     """
+    path = Path(canonical(path))
     kind = "zeroed" if state in (FileState.ZEROED, FileState.EMPTY) else "notadb"
     moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(clock.now()))
     stem = f"{path.name}.{kind}-{moment}-{clock.process_id()}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hermes_store.database.savepoint import savepoint
 from hermes_store.errors import CorruptStore, OperationFailed
 from hermes_store.fts import indexes
+from hermes_store.fts.compare import index_matches_messages
 from hermes_store.fts.ensure import abandon, layout_is_settled, rebuild_pending, refill
 from hermes_store.fts.indexes import STORAGE_VERSION, STORAGE_VERSION_KEY, TRIGRAM_INDEX, Index
 from hermes_store.fts.layouts import Layout, layouts, objects
@@ -44,8 +45,7 @@ def adopt_search(connection: "Connection", *, thorough: bool) -> tuple[int, tupl
         damaged.extend(
             index
             for index, layout in found.items()
-            # An unknown layout may name what this file has not.
-            if index not in damaged and layout is not Layout.UNKNOWN and not _is_sound(connection, index)
+            if index not in damaged and not _is_sound(connection, index, layout)
         )
     for index in damaged:
         _mend(connection, index, found[index], is_small=is_small)
@@ -54,15 +54,14 @@ def adopt_search(connection: "Connection", *, thorough: bool) -> tuple[int, tupl
     return changed, tuple(index.name for index in damaged if is_small)
 
 
-def _is_sound(connection: "Connection", index: Index) -> bool:
-    if index.tokenizer == "trigram" and not connection.driver.has_trigram:
+def _is_sound(connection: "Connection", index: Index, layout: Layout) -> bool:
+    # An unknown layout may name what this file has not.
+    if layout is Layout.UNKNOWN or (index.tokenizer == "trigram" and not connection.driver.has_trigram):
         return True
-    try:
-        index.check(connection)
-    except CorruptStore as exc:
-        log.warning("%s is damaged: %s", index.name, exc)
-        return False
-    return True
+    sound = index_matches_messages(connection, index, layout)
+    if not sound:
+        log.warning("%s differs from the messages and is filled anew", index.name)
+    return sound
 
 
 def _flush(connection: "Connection", index: Index) -> None:

@@ -11,6 +11,7 @@ from hermes_store.fts.layouts import (
     Layout,
     fits,
     is_broad,
+    joined_view,
     layouts,
     objects,
     rows_due,
@@ -199,11 +200,15 @@ def _same_triggers(connection: "Connection", index: Index, *, every: bool) -> li
 def _forget_legacy(connection: "Connection") -> None:
     """Remove what only older layouts need: whoever changed the layout may not have known of it."""
     connection.sql("DELETE FROM state_meta WHERE key = ?", (PARTIAL_KEY,))
-    connection.sql(f"DROP VIEW IF EXISTS {JOINED_VIEW}")
+    view = objects(connection).get(JOINED_VIEW)
+    if view is not None and squeezed(view) == squeezed(joined_view()):
+        connection.sql(f"DROP VIEW {JOINED_VIEW}")
 
 
 def rebuild_pending(connection: "Connection") -> bool:
     """True while part of the messages is not in the indexes."""
+    if not connection.sql("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'state_meta'"):
+        return False  # the oldest files
     return bool(connection.sql("SELECT 1 FROM state_meta WHERE key IN (?, ?)", (HIGH_WATER_KEY, PARTIAL_KEY)))
 
 

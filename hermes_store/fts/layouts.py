@@ -94,6 +94,11 @@ def rows_due(index: Index, layout: Layout | None) -> str:
     return "m.role <> 'tool'" if index.skips_tools and layout in (Layout.CURRENT, None) else "1"
 
 
+def joined_view() -> str:
+    """The DDL of the view under an index of the layout JOINED."""
+    return f"CREATE VIEW IF NOT EXISTS {JOINED_VIEW} AS SELECT m.id AS id, {joined('m')} AS content FROM messages AS m"
+
+
 # -- statements of the older layouts ----------------------------------------------------------------------------
 
 
@@ -108,7 +113,7 @@ def table_statements(index: Index, layout: Layout) -> tuple[str, ...]:
     if layout is Layout.CONTENT_ONLY:
         return (f"{create}, content=messages, content_rowid=id{tokenize})",)
     return (
-        f"CREATE VIEW IF NOT EXISTS {JOINED_VIEW} AS SELECT m.id AS id, {joined('m')} AS content FROM messages AS m",
+        joined_view(),
         f"{create}, content={JOINED_VIEW}, content_rowid=id{tokenize})",
     )
 

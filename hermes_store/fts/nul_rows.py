@@ -45,7 +45,7 @@ def writer_passes_nul(note: str | None) -> bool:
 def _read(note: str | None) -> dict[str, object]:
     try:
         value = json.loads(note or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

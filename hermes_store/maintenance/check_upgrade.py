@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,14 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hermes_store.database.connection import Connection
 from hermes_store.database.driver import choose_driver
 from hermes_store.database.health import inspect_file, refuse
 from hermes_store.database.registry import offline_file
 from hermes_store.errors import HermesStoreError, OpenFailed
-from hermes_store.maintenance.upgrade_content import both_files, compare_content
-from hermes_store.maintenance.upgrade_exceptions import DECLARED, LEFTOVERS, Context
+from hermes_store.maintenance import upgrade_child
+from hermes_store.maintenance.upgrade_content import compare_content
+from hermes_store.maintenance.upgrade_exceptions import DECLARED, Context
+from hermes_store.maintenance.upgrade_indexes import index_problems
 from hermes_store.maintenance.upgrade_probes import (
-    index_problems,
+    can_append,
+    header_of,
+    header_problems,
     integrity_problems,
     opened,
     orphans,
@@ -31,10 +35,13 @@ from hermes_store.maintenance.upgrade_probes import (
     second_open_problems,
     write_problems,
 )
+from hermes_store.maintenance.upgrade_sessions import SessionEffects
+from hermes_store.maintenance.upgrade_tables import LEFTOVERS, both_files, tables_of
+from hermes_store.maintenance.upgrade_usage import UsageEffects
 from hermes_store.schema.describe import describe_schema
-from hermes_store.schema.recognise import recognise
+from hermes_store.schema.recognise import Recognised, recognise, stamp_by_shape
 from hermes_store.schema.report import OpenReport
-from hermes_store.schema.versions import STAMP
+from hermes_store.schema.versions import HEAD_REVISION, REVISIONS, revision_of_stamp, revisions_after
 from hermes_store.settings import Settings
 from hermes_store.store import Store
 
@@ -92,20 +99,26 @@ def find_snapshots(paths: Iterable[Path]) -> list[Path]:
     """
     found = []
     for path in paths:
-        if not path.is_dir():
-            if not path.exists():
-                raise OpenFailed(f"there is no file {path}")
-            found.append(path)
-            continue
-        inside = sorted((each for each in path.glob("*.db") if not each.is_dir()), key=_natural)
-        if not inside:
-            raise OpenFailed(f"there is no *.db file in {path}")
-        found.extend(inside)
+        try:
+            found.extend(_found_at(path))
+        except (OSError, ValueError) as exc:
+            raise OpenFailed(f"{path} cannot be looked at: {exc}") from exc
     return found
 
 
+def _found_at(path: Path) -> list[Path]:
+    if not path.is_dir():
+        if not path.exists():
+            raise OpenFailed(f"there is no file {path}")
+        return [path]
+    inside = sorted((each for each in path.iterdir() if each.suffix == ".db" and not each.is_dir()), key=_natural)
+    if not inside:
+        raise OpenFailed(f"there is no *.db file in {path}")
+    return inside
+
+
 def _natural(path: Path) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def check_upgrade(snapshot: Path, folder: Path | None = None) -> UpgradeCheck:
@@ -115,40 +128,42 @@ def check_upgrade(snapshot: Path, folder: Path | None = None) -> UpgradeCheck:
     is a problem of the result. Raises DriverUnavailable, InvalidValue for the settings of the environment alone.
     """
     driver = choose_driver(Settings.from_environment().driver)
-    if folder is not None:
-        return _check(snapshot, folder, driver)
-    with tempfile.TemporaryDirectory(prefix="hermes-store-check-") as temporary:
-        return _check(snapshot, Path(temporary), driver)
-
-
-def _check(snapshot: Path, folder: Path, driver: "Driver") -> UpgradeCheck:
     findings = _Findings(snapshot)
-    before, after = folder / "before" / snapshot.name, folder / "after" / snapshot.name
     try:
-        digests = copy_snapshot(snapshot, before, after)
-        findings.before(before, driver)
-        findings.upgrade(after, folder)
-    except (HermesStoreError, OSError) as exc:
+        with contextlib.ExitStack() as stack:
+            if folder is None:
+                temporary = tempfile.TemporaryDirectory(prefix="hermes-store-check-", ignore_cleanup_errors=True)
+                folder = Path(stack.enter_context(temporary))
+            _check(findings, snapshot, folder, driver)
+    except Exception as exc:  # noqa: BLE001 - one odd file must not keep the others from being checked
         findings.problems.append(_said(exc))
-        return findings.result()
+    return findings.result()
+
+
+def _check(findings: "_Findings", snapshot: Path, folder: Path, driver: "Driver") -> None:
+    """Copy, upgrade, verify. What it raises says that the rest makes no sense."""
+    before, after = folder / "before" / snapshot.name, folder / "after" / snapshot.name
+    digests = copy_snapshot(snapshot, before, after)
+    findings.before(before, driver)
+    findings.upgrade(after, folder)
     _verify(findings, before, after, driver)
     with findings.step("the snapshot"):
         if _digests(snapshot) != digests:
             findings.problems.append("the snapshot itself changed while its copy was checked")
-    return findings.result()
 
 
 def verify_upgrade(before: Path, after: Path, report: OpenReport) -> UpgradeCheck:
     """Verify a file that was upgraded already against a copy of how it was. `report`: what the upgrade said it did.
 
-    Both are closed; `after` is written to, and what is written is deleted again.
+    Both are closed; `after` is written to, and what is written is deleted again. Beside `before` stands what the gateway
+    kept, if it was beside the file: `sessions/sessions.json`.
     """
     driver = choose_driver(Settings.from_environment().driver)
     findings = _Findings(after)
     findings.child = {"report": report.as_dict()}
     try:
         findings.before(before, driver)
-    except (HermesStoreError, OSError) as exc:
+    except Exception as exc:  # noqa: BLE001 - whatever is wrong with a file is a problem of it
         findings.problems.append(_said(exc))
     else:
         _verify(findings, before, after, driver)
@@ -159,6 +174,8 @@ def _verify(findings: "_Findings", before: Path, after: Path, driver: "Driver") 
     """Compare a file as it was with itself upgraded, then try the upgraded one. Problems are added to the findings."""
     with findings.step("integrity"), opened(after, driver) as connection:
         findings.problems.extend(integrity_problems(connection))
+    with findings.step("header"), opened(after, driver) as connection:
+        findings.problems.extend(header_problems(findings.header, header_of(connection)))
     with findings.step("foreign keys"), opened(after, driver) as connection:
         findings.foreign_keys(orphans(connection))
     with findings.step("search indexes"), opened(after, driver) as connection:
@@ -169,9 +186,13 @@ def _verify(findings: "_Findings", before: Path, after: Path, driver: "Driver") 
         findings.content(before, after, driver)
     with findings.step("second open"):
         findings.problems.extend(second_open_problems(after, driver))
-    with findings.step("search"), Store.open(after, create=False) as store:
-        findings.add(*search_problems(store))
+    with findings.step("search"):
+        findings.add(*search_problems(after, driver))
     with findings.step("write"):
+        with opened(after, driver) as connection:
+            if not can_append(connection):
+                findings.notes.append("nothing was written: a message has the highest id that there is")
+                return
         with Store.open(after, create=False) as store:
             findings.problems.extend(write_problems(store))
         with opened(after, driver) as connection:
@@ -188,6 +209,8 @@ class _Findings:
         self.notes: list[str] = []
         self.used: dict[str, UsedException] = {}
         self.stamp: int | None = None
+        self.due: frozenset[str] = frozenset()
+        self.header: dict[str, object] = {}
         self.lines: list[str] = []
         self.orphans: dict[tuple[str, str], int] = {}
         self.sessions = self.messages = 0
@@ -212,6 +235,8 @@ class _Findings:
         with opened(path, driver) as connection:
             found = recognise(connection, self.snapshot.name)
             self.stamp = found.stamp
+            self.due = _due(connection, found)
+            self.header = header_of(connection)
             self.lines = describe_schema(connection)
             self.orphans = orphans(connection)
 
@@ -221,19 +246,23 @@ class _Findings:
         home = folder / "home"
         home.mkdir()
         done = subprocess.run(  # noqa: S603 - this interpreter, a module of ours
-            [sys.executable, "-m", "hermes_store.maintenance.upgrade_child", str(path)],
+            [sys.executable, *upgrade_child.command(path)],
             check=False,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={**os.environ, "HERMES_HOME": str(home), "PYTHONUTF8": "1"},
+            env=upgrade_child.environment(home),
         )
         try:
-            self.child = json.loads(done.stdout)
+            said = json.loads(done.stdout)
         except ValueError:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            said = None
+        if not isinstance(said, dict) or not said.keys() & {"report", "error"}:
+            lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-            raise OpenFailed(f"the upgrade ended with {how}: {said[-1] if said else 'it said nothing'}") from None
-        if "error" in self.child:
-            raise OpenFailed(self.child["error"])
+            raise OpenFailed(f"the upgrade ended with {how}: {lines[-1] if lines else 'it said nothing'}")
+        if "error" in said:
+            raise OpenFailed(said["error"])
+        self.child = said
 
     def foreign_keys(self, after: dict[tuple[str, str], int]) -> None:
         """No row may have lost what it refers to."""
@@ -251,16 +280,15 @@ class _Findings:
     def content(self, before: Path, after: Path, driver: "Driver") -> None:
         """Compare every row, and count."""
         report = self.child.get("report", {})
-        told = report.get("stamp")
-        stamp = self.stamp if self.stamp is not None else told
         with both_files(before, after, driver) as connection:
             context = Context(
                 connection,
-                stamp=stamp if isinstance(stamp, int) else STAMP,
+                sessions=SessionEffects(connection, self.due, before.parent / _GATEWAY_FILE),
+                usage=UsageEffects(connection, tables_of(connection, "before"), backfills="0020" in self.due),
                 titles_cleared=frozenset(report.get("titles_cleared", ())),
                 search_rebuilt=bool(report.get("search_rebuilt") or report.get("search_pending")),
             )
-            found = compare_content(connection, context)
+            found = compare_content(connection, context, changed=bool(report.get("changed") or self.due))
             counts = connection.sql("SELECT (SELECT count(*) FROM main.sessions), (SELECT count(*) FROM main.messages)")
         self.sessions, self.messages = counts[0]
         self.problems.extend(found.problems)
@@ -286,6 +314,16 @@ class _Findings:
             peak=self.child.get("peak"),
             report=report,
         )
+
+
+def _due(connection: Connection, found: Recognised) -> frozenset[str]:
+    """The revisions that a file needs, told from the file alone; those that heal a table may run besides."""
+    if found.revision in REVISIONS:
+        return frozenset(revisions_after(found.revision or HEAD_REVISION))
+    stamp = found.stamp
+    if stamp is None and found.has_transcripts:
+        stamp = stamp_by_shape(connection, found.tables)
+    return frozenset() if stamp is None else frozenset(revisions_after(revision_of_stamp(stamp)))
 
 
 def _said(error: BaseException) -> str:

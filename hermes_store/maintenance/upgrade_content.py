@@ -6,20 +6,29 @@ they are read, and only where the digests of a table differ are its rows compare
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hermes_store.database.connection import Connection, connect
-from hermes_store.maintenance.upgrade_exceptions import KEYS, LEFTOVERS, Change, Context, Kind, Row, reason_for
-
-if TYPE_CHECKING:
-    from hermes_store.database.driver import Driver
+from hermes_store.database.connection import Connection
+from hermes_store.maintenance.upgrade_exceptions import Change, Context, Kind, reason_for
+from hermes_store.maintenance.upgrade_tables import (
+    LEFTOVERS,
+    Row,
+    Table,
+    bound,
+    listed,
+    quoted,
+    row_of,
+    shared_columns,
+    stream,
+    tables_of,
+)
+from hermes_store.models import Base
+from hermes_store.schema.versions import HEAD_REVISION, STAMP
 
 SHOWN = 5  # problems of one kind in one table; the rest is counted
-_SEARCH_PREFIX = "messages_fts"
+_OWN_TABLES = frozenset(Base.metadata.tables) | {"alembic_version"}
 
 
 @dataclass(slots=True)
@@ -31,47 +40,14 @@ class ContentFindings:
     leftovers: dict[str, int] = field(default_factory=dict)
 
 
-@contextmanager
-def both_files(before: Path, after: Path, driver: "Driver") -> Iterator[Connection]:
-    """A connection that reads the file after the upgrade as `main` and the one before it as `before`."""
-    connection = Connection(connect(after, driver=driver, read_only=True), driver)
-    try:
-        # One byte that is no UTF-8 must not hide the other rows.
-        connection.raw.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-        connection.sql("ATTACH DATABASE ? AS before", (f"{before.absolute().as_uri()}?mode=ro",))
-        yield connection
-    finally:
-        connection.close()
+def compare_content(connection: Connection, context: Context, *, changed: bool) -> ContentFindings:
+    """Compare every row of every ordinary table, and look for what the upgrade should have done. See `both_files`.
 
-
-def compare_content(connection: Connection, context: Context) -> ContentFindings:
-    """Compare every pre-existing column of every row of every ordinary table. See `both_files`."""
+    changed: the file was not current, so everything that opening repairs has to be repaired.
+    """
     comparison = _Comparison(connection, context)
-    comparison.run()
+    comparison.run(changed=changed)
     return comparison.found
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table in one of the two files. key: its columns where rows are known by a key, with what stands for NULL."""
-
-    schema: str
-    name: str
-    columns: tuple[str, ...]
-    rowid: str | None
-    key: dict[str, str | None]
-
-    @property
-    def sql(self) -> str:
-        return f"{self.schema}.{_quoted(self.name)}"
-
-    def key_value(self, column: str, alias: str) -> str:
-        """An expression of a part of the key, as it is after the upgrade."""
-        instead = self.key[column]
-        if column not in {name.lower() for name in self.columns}:
-            return str(instead)
-        place = f"{alias}.{_quoted(column)}"
-        return place if instead is None else f"coalesce({place}, {instead})"
 
 
 class _Comparison:
@@ -82,52 +58,36 @@ class _Comparison:
         self.context = context
         self.found = ContentFindings()
         self._kinds: Counter[tuple[str, str]] = Counter()
+        self._types: dict[str, Mapping[str, str]] = {}
 
-    def run(self) -> None:
-        before, after = self._tables("before"), self._tables("main")
+    def run(self, *, changed: bool) -> None:
+        before, after = tables_of(self.connection, "before"), tables_of(self.connection, "main")
         for name, table in before.items():
             if name in LEFTOVERS:
                 self._leftover(table, after)
             elif name not in after:
                 self.found.problems.append(f"table {name} is gone, with {self._count(table)} rows")
         for name, table in after.items():
-            sources = [before[each] for each in (name, *_feeding(name)) if each in before]
+            sources = [before[each] for each in (*_feeding(name), name) if each in before]
+            if name not in before and name not in _OWN_TABLES and not sources:
+                self.found.problems.append(f"table {name} was not there before, and is none of a store")
             if name not in before and not sources:
                 self._all_added(table)
             elif name not in LEFTOVERS:
                 self._compare(table, sources)
+                self._columns_added(table, sources)
         self._compare_sequences()
-        for (table_name, kind), count in self._kinds.items():
+        self._lacking(changed=changed)
+        for (table_name, what), count in self._kinds.items():
             if count > SHOWN:
-                self.found.problems.append(f"{table_name}: {count - SHOWN} more rows {kind}")
+                self.found.problems.append(f"{table_name}: {count - SHOWN} more rows {what}")
 
-    def _tables(self, schema: str) -> dict[str, _Table]:
-        found = {}
-        for name, without_rowid in self.connection.sql(
-            "SELECT name, wr FROM pragma_table_list WHERE schema = ? AND type IN ('table', 'shadow')", (schema,)
-        ):
-            lowered = name.lower()
-            if lowered.startswith(("sqlite_", _SEARCH_PREFIX)):
-                continue
-            info = self.connection.sql("SELECT name, pk FROM pragma_table_xinfo(?, ?)", (name, schema))
-            columns = tuple(column for column, _ in info)
-            known = KEYS.get(LEFTOVERS.get(lowered, lowered))
-            key: dict[str, str | None] = {}
-            if known is not None:
-                key = dict(known)
-            elif without_rowid:
-                key = {column.lower(): None for column, place in sorted(info, key=lambda row: row[1]) if place}
-            taken = {column.lower() for column in columns}
-            rowid = next((each for each in ("rowid", "_rowid_", "oid") if each not in taken), None)
-            found[lowered] = _Table(schema, name, columns, None if without_rowid else rowid, key)
-        return found
-
-    def _count(self, table: _Table) -> int:
+    def _count(self, table: Table) -> int:
         return int(self.connection.sql(f"SELECT count(*) FROM {table.sql}")[0][0])  # noqa: S608
 
     # -- tables -------------------------------------------------------------------------------------------------
 
-    def _leftover(self, table: _Table, after: dict[str, _Table]) -> None:
+    def _leftover(self, table: Table, after: dict[str, Table]) -> None:
         name = table.name.lower()
         self.found.leftovers[name] = self._count(table)
         if name in after:
@@ -135,17 +95,23 @@ class _Comparison:
         if LEFTOVERS[name] not in after and self.found.leftovers[name]:
             self.found.problems.append(f"table {LEFTOVERS[name]} is not there, so the rows of {name} are lost")
 
-    def _all_added(self, table: _Table) -> None:
-        cursor = self._stream(f"SELECT {_columns(table.columns)} FROM {table.sql}")  # noqa: S608
-        for position, values in enumerate(cursor, start=1):
-            row = _row(table.columns, values)
+    def _all_added(self, table: Table) -> None:
+        rows = stream(self.connection, f"SELECT {listed(table.columns, 'n')} FROM {table.sql} AS n")  # noqa: S608
+        for position, values in enumerate(rows, start=1):
+            row = row_of(table.columns, values)
             self._judge(Change(Kind.ADDED, table.name.lower(), "", self._label(table, row, position), None, {}, row))
 
-    def _compare(self, table: _Table, sources: Sequence[_Table]) -> None:
-        shared = {source.name: _shared(source, table) for source in sources}
+    def _compare(self, table: Table, sources: Sequence[Table]) -> None:
+        shared = {source.name: shared_columns(source, table) for source in sources}
         for source in sources:
-            gone = {name.lower() for name in source.columns} - {name.lower() for name in shared[source.name]}
+            gone = source.known - set(shared[source.name])
             self.found.problems.extend(f"{source.name}: the column {name} is gone" for name in sorted(gone))
+        if table.key and not self._is_unique(table):
+            if len(sources) > 1:
+                self.found.problems.append(f"{table.name}: several rows have the same key")
+            else:
+                self._compare_as_bags(sources[0], table, shared[sources[0].name])
+            return
         if len(sources) == 1 and self._same(sources[0], table, shared[sources[0].name]):
             return
         if table.key:
@@ -157,38 +123,104 @@ class _Comparison:
         else:
             self._compare_by_rowid(sources[0], table, shared[sources[0].name])
 
-    def _same(self, before: _Table, after: _Table, columns: Sequence[str]) -> bool:
+    def _is_unique(self, table: Table) -> bool:
+        key = listed(tuple(table.key), "n")
+        return not self.connection.sql(
+            f"SELECT 1 FROM {table.sql} AS n GROUP BY {key} HAVING count(*) > 1 LIMIT 1"  # noqa: S608
+        )
+
+    def _columns_added(self, table: Table, sources: Sequence[Table]) -> None:
+        """A column that the upgrade added holds its default in every row, unless an exception says what else."""
+        there = frozenset[str]().union(*(source.known for source in sources))
+        added = [name for name in table.columns if name.lower() not in there]
+        declared = Base.metadata.tables.get(table.name.lower())
+        defaults = {}
+        for name in added:
+            column = declared.columns.get(name.lower()) if declared is not None else None
+            if column is None:
+                self.found.problems.append(f"{table.name}: the column {name.lower()} was not there before")
+            else:
+                default = getattr(column.server_default, "arg", None)
+                defaults[name.lower()] = "NULL" if default is None else str(default)
+        if not defaults:
+            return
+        differs = [f"n.{quoted(name)} IS NOT {default}" for name, default in defaults.items()]
+        rowid = f"n.{table.rowid}" if table.rowid is not None else "NULL"
+        for values in stream(
+            self.connection,
+            f"SELECT {', '.join(differs)}, {rowid}, {listed(table.columns, 'n')} FROM {table.sql} AS n "  # noqa: S608
+            f"WHERE {' OR '.join(differs)}",
+        ):
+            row = row_of(table.columns, values[len(differs) + 1 :])
+            label = self._label(table, row, values[len(differs)])
+            for name, is_other in zip(defaults, values, strict=False):
+                if is_other:
+                    self._judge(Change(Kind.FILLED, table.name.lower(), table.name, label, name, {}, row))
+
+    def _lacking(self, *, changed: bool) -> None:
+        """What an upgrade has to do: its stamps, and the exceptions that are effects of it."""
+        for session_id, what in self.context.sessions.lacking(changed=changed):
+            self._problem("sessions", f"session {session_id!r}", what)
+        for session_id in self.context.usage.lacking():
+            self._problem("session_model_usage", f"session {session_id!r}", "has tokens that no row accounts for")
+        if changed:
+            stamps = self.connection.sql("SELECT CAST(version AS INTEGER) FROM main.schema_version")
+            if not stamps or min(stamps)[0] < STAMP:
+                self.found.problems.append("schema_version: the stamp was not raised")
+        if self.connection.sql("SELECT version_num FROM main.alembic_version") != [(HEAD_REVISION,)]:
+            self.found.problems.append("alembic_version: the revision was not noted")
+        if self.connection.sql("SELECT 1 FROM main.messages WHERE active IS NULL LIMIT 1"):
+            self.found.problems.append("messages: active is still NULL in some rows")
+
+    def _same(self, before: Table, after: Table, columns: Sequence[str]) -> bool:
         return self._digest(before, columns) == self._digest(after, columns)
 
-    def _digest(self, table: _Table, columns: Sequence[str]) -> tuple[int, str]:
+    def _digest(self, table: Table, columns: Sequence[str]) -> tuple[int, str]:
         """Number of rows, and SHA-256 over type and value of every column of every row."""
         digest = hashlib.sha256()
         count = 0
         identity = [table.rowid] if table.rowid is not None and not table.key else []
         order = identity or [table.key_value(column, "t") for column in table.key]
         raw = self.connection.raw
-        lenient = raw.text_factory
+        factory = raw.text_factory
         # Texts and blobs keep apart, and nothing has to be UTF-8.
         raw.text_factory = bytearray
         try:
-            for row in self._stream(
-                f"SELECT {', '.join([*identity, *map(_quoted, columns)])} FROM {table.sql} AS t "  # noqa: S608
-                f"ORDER BY {', '.join(order or ['1'])}"
+            for row in stream(
+                self.connection,
+                f"SELECT {', '.join([*identity, *map(quoted, columns)])} FROM {table.sql} AS t "  # noqa: S608
+                f"ORDER BY {', '.join(order or ['1'])}",
             ):
                 digest.update(repr(row).encode())
                 count += 1
         finally:
-            raw.text_factory = lenient
+            raw.text_factory = factory
         return count, digest.hexdigest()
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
-    def _compare_by_rowid(self, before: _Table, after: _Table, columns: Sequence[str]) -> None:
+    def _compare_as_bags(self, before: Table, after: Table, columns: Sequence[str]) -> None:
+        """Rows that have no key that tells them apart: how often each is there."""
+        shown = ", ".join(map(quoted, columns))
+        types = ", ".join(f"typeof({quoted(name)})" for name in columns)
+
+        def counted(table: Table) -> str:
+            return f"SELECT {shown}, {types}, count(*) FROM {table.sql} GROUP BY {shown}, {types}"  # noqa: S608
+
+        for kind, one, other in ((Kind.REMOVED, before, after), (Kind.ADDED, after, before)):
+            for values in stream(self.connection, f"{counted(one)} EXCEPT {counted(other)}"):
+                row = row_of(columns, values[: len(columns)])
+                label = self._label(one, row, None)
+                old, new = (row, {}) if kind is Kind.REMOVED else ({}, row)
+                self._judge(Change(kind, after.name.lower(), before.name, label, None, old, new))
+
+    def _compare_by_rowid(self, before: Table, after: Table, columns: Sequence[str]) -> None:
         o, n = f"o.{before.rowid}", f"n.{after.rowid}"
         pairs = _pairs(columns)
-        for is_gone, rowid, *values in self._stream(
+        for is_gone, rowid, *values in stream(
+            self.connection,
             f"SELECT {n} IS NULL, {o}, {pairs} FROM {before.sql} AS o LEFT JOIN {after.sql} AS n ON {n} = {o} "  # noqa: S608
-            f"WHERE {n} IS NULL OR {_differences(columns)}"
+            f"WHERE {n} IS NULL OR {_differences(columns)}",
         ):
             old, new = _split(columns, values)
             label = self._label(before, old, rowid)
@@ -196,20 +228,23 @@ class _Comparison:
                 self._judge(Change(Kind.REMOVED, after.name.lower(), before.name, label, None, old, {}))
             else:
                 self._judge_columns(before, after, label, old, new, tuple)
-        for rowid, *values in self._stream(
-            f"SELECT {n}, {_columns(after.columns, 'n')} FROM {after.sql} AS n "  # noqa: S608
-            f"LEFT JOIN {before.sql} AS o ON {o} = {n} WHERE {o} IS NULL"
+        for rowid, *values in stream(
+            self.connection,
+            f"SELECT {n}, {listed(after.columns, 'n')} FROM {after.sql} AS n "  # noqa: S608
+            f"LEFT JOIN {before.sql} AS o ON {o} = {n} WHERE {o} IS NULL",
         ):
-            row = _row(after.columns, values)
+            row = row_of(after.columns, values)
             self._judge(Change(Kind.ADDED, after.name.lower(), "", self._label(after, row, rowid), None, {}, row))
 
-    def _changed_by_key(self, before: _Table, after: _Table, columns: Sequence[str], sources: Sequence[_Table]) -> None:
-        on = " AND ".join(f"n.{_quoted(each)} IS {before.key_value(each, 'o')}" for each in after.key)
-        is_gone = f"n.{after.rowid or _quoted(next(iter(after.key)))} IS NULL"
-        parts = len(after.key)
-        for gone, *values in self._stream(
-            f"SELECT {is_gone}, {_columns(tuple(after.key), 'n')}, {_pairs(columns)} "  # noqa: S608
-            f"FROM {before.sql} AS o LEFT JOIN {after.sql} AS n ON {on} WHERE {is_gone} OR {_differences(columns)}"
+    def _changed_by_key(self, before: Table, after: Table, columns: Sequence[str], sources: Sequence[Table]) -> None:
+        on = " AND ".join(f"n.{quoted(each)} IS {before.key_value(each, 'o')}" for each in after.key)
+        is_gone = f"n.{after.rowid or quoted(next(iter(after.key)))} IS NULL"
+        keys = tuple(after.key)
+        parts = len(keys)
+        for gone, *values in stream(
+            self.connection,
+            f"SELECT {is_gone}, {listed(keys, 'n')}, {_pairs(columns)} "  # noqa: S608
+            f"FROM {before.sql} AS o LEFT JOIN {after.sql} AS n ON {on} WHERE {is_gone} OR {_differences(columns)}",
         ):
             key = values[:parts]
             old, new = _split(columns, values[parts:])
@@ -217,58 +252,91 @@ class _Comparison:
             if gone:
                 self._judge(Change(Kind.REMOVED, after.name.lower(), before.name, label, None, old, {}))
                 continue
-            self._judge_columns(before, after, label, old, new, lambda key=key: self._group(tuple(key), after, sources))
+            # The whole key, also where the table of before had only a part of it.
+            new = {**row_of(keys, key), **new}
+            if after.name.lower() == "gateway_routing" or len(sources) > 1:
+                new = {**self._row_after(after, key), **new}
+            self._judge_columns(before, after, label, old, new, lambda key=key: self._group(key, after, sources))
 
-    def _added_by_key(self, after: _Table, sources: Sequence[_Table]) -> None:
+    def _row_after(self, after: Table, key: Sequence[Any]) -> Row:
+        places, values = zip(*map(bound, key), strict=True)
+        where = " AND ".join(f"n.{quoted(each)} IS {place}" for each, place in zip(after.key, places, strict=True))
+        found = self.connection.sql(
+            f"SELECT {listed(after.columns, 'n')} FROM {after.sql} AS n WHERE {where}",  # noqa: S608
+            values,
+        )
+        return row_of(after.columns, found[0])
+
+    def _added_by_key(self, after: Table, sources: Sequence[Table]) -> None:
         known = "".join(
             f" EXCEPT SELECT {', '.join(source.key_value(each, 'o') for each in after.key)} FROM {source.sql} AS o"  # noqa: S608
             for source in sources
         )
-        where = " AND ".join(f"n.{_quoted(each)} IS ?" for each in after.key)
-        for key in self._stream(f"SELECT {_columns(tuple(after.key), 'n')} FROM {after.sql} AS n{known}"):  # noqa: S608
-            for values in self.connection.sql(
-                f"SELECT {_columns(after.columns, 'n')} FROM {after.sql} AS n WHERE {where}",  # noqa: S608
-                tuple(key),
-            ):
-                row = _row(after.columns, values)
-                label = self._label(after, row, None)
-                self._judge(Change(Kind.ADDED, after.name.lower(), "", label, None, {}, row))
+        for key in stream(self.connection, f"SELECT {listed(tuple(after.key), 'n')} FROM {after.sql} AS n{known}"):  # noqa: S608
+            row = self._row_after(after, key)
+            self._judge(Change(Kind.ADDED, after.name.lower(), "", self._label(after, row, None), None, {}, row))
 
-    def _group(self, key: tuple[Any, ...], after: _Table, sources: Sequence[_Table]) -> Sequence[Row]:
+    def _group(self, key: Sequence[Any], after: Table, sources: Sequence[Table]) -> Sequence[Row]:
         """The rows before the upgrade that have the key of a row after it."""
+        places, values = zip(*map(bound, key), strict=True)
         found: list[Row] = []
         for source in sources:
-            where = " AND ".join(f"{source.key_value(each, 'o')} IS ?" for each in after.key)
+            where = " AND ".join(
+                f"{source.key_value(each, 'o')} IS {place}" for each, place in zip(after.key, places, strict=True)
+            )
             found.extend(
-                _row(source.columns, values)
-                for values in self.connection.sql(
-                    f"SELECT {_columns(source.columns, 'o')} FROM {source.sql} AS o WHERE {where}",  # noqa: S608
-                    key,
+                row_of(source.columns, row)
+                for row in self.connection.sql(
+                    f"SELECT {listed(source.columns, 'o')} FROM {source.sql} AS o WHERE {where}",  # noqa: S608
+                    values,
                 )
             )
         return found
 
     # -- judging ------------------------------------------------------------------------------------------------
 
-    def _judge_columns(self, before: _Table, after: _Table, label: str, old: Row, new: Row, group: Any) -> None:
+    def _judge_columns(
+        self, before: Table, after: Table, label: str, old: Row, new: Row, group: Callable[[], Sequence[Row]]
+    ) -> None:
         for column in old:
             if old[column] != new[column] or type(old[column]) is not type(new[column]):
-                self._judge(Change(Kind.CHANGED, after.name.lower(), before.name, label, column, old, new, group))
+                change = Change(
+                    Kind.CHANGED, after.name.lower(), before.name, label, column, old, new, group, self._kinds_of(after)
+                )
+                self._judge(change)
+
+    def _kinds_of(self, table: Table) -> Mapping[str, str]:
+        """The declared types of the columns of a table after the upgrade."""
+        if table.name not in self._types:
+            self._types[table.name] = {
+                name.lower(): kind
+                for name, kind in self.connection.sql(
+                    "SELECT name, type FROM pragma_table_info(?, 'main')", (table.name,)
+                )
+            }
+        return self._types[table.name]
 
     def _judge(self, change: Change) -> None:
         declared = reason_for(change, self.context)
         if declared is not None:
             self.found.used[declared.name] += 1
             return
-        self._kinds[change.table, change.kind.value] += 1
-        if self._kinds[change.table, change.kind.value] > SHOWN:
-            return
         # Never a value: it may be what somebody said.
-        what = f"{change.column} changed" if change.kind is Kind.CHANGED else f"was {change.kind.value}"
-        self.found.problems.append(f"{change.source or change.table}: {change.row}: {what}")
+        what = f"was {change.kind.value}"
+        if change.kind is Kind.CHANGED:
+            what = f"{change.column} changed"
+        elif change.kind is Kind.FILLED:
+            what = f"{change.column} was added and does not hold its default"
+        self._problem(change.source or change.table, change.row, what, change.kind.value)
+
+    def _problem(self, table: str, row: str, what: str, kind: str | None = None) -> None:
+        kind = what if kind is None else kind
+        self._kinds[table, kind] += 1
+        if self._kinds[table, kind] <= SHOWN:
+            self.found.problems.append(f"{table}: {row}: {what}")
 
     @staticmethod
-    def _label(table: _Table, row: Row, rowid: object) -> str:
+    def _label(table: Table, row: Row, rowid: object) -> str:
         if table.key:
             return "row " + ", ".join(repr(row.get(each)) for each in table.key)
         return f"row {rowid}" if table.name.lower() != "sessions" else f"session {row.get('id')!r}"
@@ -284,46 +352,21 @@ class _Comparison:
         ):
             self.found.problems.append(f"{name}: the highest id given was {before} and is {after}")
 
-    def _stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        error = self.connection.driver.module.Error
-        try:
-            yield from self.connection.raw.execute(sql)
-        except error as exc:
-            raise self.connection.failure(exc) from exc
-
 
 def _feeding(table: str) -> list[str]:
     return [leftover for leftover, target in LEFTOVERS.items() if target == table]
 
 
-def _shared(before: _Table, after: _Table) -> list[str]:
-    there = {name.lower() for name in after.columns}
-    return [name.lower() for name in before.columns if name.lower() in there]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _columns(names: Sequence[str], alias: str | None = None) -> str:
-    prefix = f"{alias}." if alias is not None else ""
-    return ", ".join(f"{prefix}{_quoted(name)}" for name in names)
-
-
 def _pairs(columns: Sequence[str]) -> str:
-    return ", ".join(f"o.{_quoted(name)}, n.{_quoted(name)}" for name in columns)
+    return ", ".join(f"o.{quoted(name)}, n.{quoted(name)}" for name in columns)
 
 
 def _differences(columns: Sequence[str]) -> str:
     return " OR ".join(
         f"o.{name} IS NOT n.{name} COLLATE BINARY OR typeof(o.{name}) <> typeof(n.{name})"
-        for name in map(_quoted, columns)
+        for name in map(quoted, columns)
     )
 
 
-def _row(columns: Sequence[str], values: Sequence[Any]) -> Row:
-    return dict(zip((name.lower() for name in columns), values, strict=True))
-
-
 def _split(columns: Sequence[str], values: Sequence[Any]) -> tuple[Row, Row]:
-    return _row(columns, values[::2]), _row(columns, values[1::2])
+    return row_of(columns, values[::2]), row_of(columns, values[1::2])

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hermes_store.database.connection import Connection, connect
-from hermes_store.errors import CorruptStore, OperationFailed
 from hermes_store.fts.ensure import rebuild_pending
-from hermes_store.fts.indexes import INDEXES
+from hermes_store.fts.indexes import COLUMNS
 from hermes_store.fts.layouts import LEGACY, Layout, fits, layouts, objects
-from hermes_store.maintenance.upgrade_exceptions import LEFTOVERS
+from hermes_store.maintenance.upgrade_tables import LEFTOVERS, lenient
 from hermes_store.repositories.search import SearchFilter
 from hermes_store.schema.describe import (
     beyond,
@@ -42,6 +41,7 @@ def opened(path: Path, driver: "Driver") -> Iterator[Connection]:
     """A connection to a copy, for looking at it and for the checks that need a write lock."""
     connection = Connection(connect(path, driver=driver), driver)
     try:
+        connection.raw.text_factory = lenient
         yield connection
     finally:
         connection.close()
@@ -66,25 +66,18 @@ def orphans(connection: Connection) -> dict[tuple[str, str], int]:
     }
 
 
-def index_problems(connection: Connection) -> tuple[list[str], list[str]]:
-    """Compare every search index with the texts of the messages; returns problems and notes."""
-    found = layouts(objects(connection))
-    problems: list[str] = []
-    notes: list[str] = []
-    if rebuild_pending(connection):
-        notes.append("the search indexes are marked for a later rebuild, so they were not compared with the messages")
-        return problems, notes
-    for index in INDEXES:
-        if index not in found:
-            notes.append(f"there is no index {index.name}")
-            continue
-        try:
-            index.check(connection)
-        except CorruptStore as exc:
-            problems.append(f"index {index.name} differs from the messages: {exc}")
-        except OperationFailed as exc:
-            problems.append(f"index {index.name} cannot be checked: {exc}")
-    return problems, notes
+HEADER = ("user_version", "application_id", "encoding", "page_size", "auto_vacuum")
+"""Numbers of the file's header that are somebody's, or that no upgrade has reason to change."""
+
+
+def header_of(connection: Connection) -> dict[str, object]:
+    """Those numbers."""
+    return {name: connection.sql(f"PRAGMA {name}")[0][0] for name in HEADER}
+
+
+def header_problems(before: dict[str, object], after: dict[str, object]) -> list[str]:
+    """What an upgrade changed of them."""
+    return [f"{name} was {value} and is {after[name]}" for name, value in before.items() if after[name] != value]
 
 
 def schema_problems(connection: Connection, before: list[str]) -> tuple[list[str], list[str]]:
@@ -105,6 +98,10 @@ def schema_problems(connection: Connection, before: list[str]) -> tuple[list[str
     differing_names = {name_of(line) for line in missing_from(after)}
     notes = [reason for name, reason in excepted.items() if name in differing_names]
     kept = beyond_golden(connection)
+    new = {name_of(line) for line in after} - {name_of(line) for line in before}
+    problems.extend(
+        f"schema: {name} was not there before, and no store has it" for name in kept if name_of(name) in new
+    )
     if kept:
         notes.append(f"kept, beyond the schema of a new store: {', '.join(kept)}")
     return [*problems, *_trigger_problems(connection)], list(dict.fromkeys(notes))
@@ -165,10 +162,11 @@ def second_open_problems(path: Path, driver: "Driver") -> list[str]:
 # -- is searched --------------------------------------------------------------------------------------------------
 
 
-def search_problems(store: Store) -> tuple[list[str], list[str]]:
+def search_problems(path: Path, driver: "Driver") -> tuple[list[str], list[str]]:
     """Look for words that live messages hold; each must be found in one that holds it. Returns problems and notes."""
-    with store.reader() as reader:
-        samples = list(_samples(reader.connection))
+    with opened(path, driver) as connection:
+        samples = list(_samples(connection))
+    with Store.open(path, create=False) as store, store.reader() as reader:
         missed = [message_id for message_id, word in samples if not _finds(reader, word)]
     if not samples:
         return [], ["no message has a word to search for"]
@@ -181,14 +179,14 @@ def _samples(connection: Connection) -> Iterator[tuple[int, str]]:
     """Ids of live messages from the whole file, and a distinctive word or run of CJK characters of each."""
     lowest, highest = connection.sql("SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM messages")[0]
     words: set[str] = set()
-    last = lowest - 1
+    last: int | None = None
     for step in range(_LOOKED_AT):
-        start = max(last + 1, lowest + (highest - lowest + 1) * step // _LOOKED_AT)
+        start = lowest + (highest - lowest + 1) * step // _LOOKED_AT
         rows = connection.sql(
             "SELECT m.id, m.content FROM messages AS m JOIN sessions AS s ON s.id = m.session_id "
-            "WHERE m.id >= ? AND m.active = 1 AND m.role IN ('user', 'assistant') AND typeof(m.content) = 'text' "
-            "AND instr(m.content, char(0)) = 0 ORDER BY m.id LIMIT 1",
-            (start,),
+            "WHERE m.id >= ? AND (?2 IS NULL OR m.id > ?2) AND m.active = 1 AND m.role IN ('user', 'assistant') "
+            "AND typeof(m.content) = 'text' AND instr(m.content, char(0)) = 0 ORDER BY m.id LIMIT 1",
+            (start if last is None else max(start, last), last),
         )
         if not rows or len(words) >= SAMPLES:
             return
@@ -196,7 +194,7 @@ def _samples(connection: Connection) -> Iterator[tuple[int, str]]:
         word = next((each for each in _distinctive(text, prefers_cjk=step % 2 == 0) if fold(each) not in words), None)
         if word is not None:
             words.add(fold(word))
-            yield last, word
+            yield rows[0][0], word
 
 
 def _distinctive(text: str, *, prefers_cjk: bool) -> list[str]:
@@ -210,8 +208,9 @@ def _finds(reader: "Reader", word: str) -> bool:
     hits = reader.search.messages(word, SearchFilter(), limit=1, with_context=False)
     if not hits:
         return False
-    texts = reader.connection.sql("SELECT content, tool_name, tool_calls FROM messages WHERE id = ?", (hits[0].id,))[0]
-    return any(fold(word) in fold(text) for text in texts if isinstance(text, str))
+    columns = ", ".join(f"CAST({name} AS BLOB)" for name in COLUMNS)
+    texts = reader.connection.sql(f"SELECT {columns} FROM messages WHERE id = ?", (hits[0].id,))[0]  # noqa: S608
+    return any(fold(word) in fold(text.decode("utf-8", "replace")) for text in texts if text is not None)
 
 
 # -- is written ---------------------------------------------------------------------------------------------------
@@ -221,6 +220,16 @@ _UPSERT = (
     "ON CONFLICT (session_id, model, billing_provider, billing_base_url, billing_mode, task) "
     "DO UPDATE SET input_tokens = input_tokens + excluded.input_tokens"
 )
+
+
+_LAST_ID = 2**63 - 1
+
+
+def can_append(connection: Connection) -> bool:
+    """False where the highest id that there is was given to a message: SQLite gives no other one after it."""
+    highest = connection.sql("SELECT max(id) FROM messages")[0][0]
+    given = connection.sql("SELECT max(seq) FROM sqlite_sequence WHERE name = 'messages'")[0][0]
+    return _LAST_ID not in (highest, given)
 
 
 def write_problems(store: Store) -> list[str]:

@@ -9,6 +9,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from hermes_store.errors import ConstraintFailed, UniqueFailed
 from hermes_store.models import Base
+from hermes_store.schema.normalise import normalised
 from hermes_store.schema.recognise import columns_of
 from hermes_store.schema.report import Progress
 
@@ -23,8 +24,9 @@ TITLE_INDEX = "idx_sessions_title_unique"
 
 def create_tables(connection: "Connection", existing: frozenset[str]) -> None:
     """Create the tables that are not there yet."""
+    known = {name.lower() for name in existing}
     for table in Base.metadata.sorted_tables:
-        if table.name not in existing:
+        if table.name not in known:
             connection.sql(str(CreateTable(table).compile(dialect=_DIALECT)))
 
 
@@ -60,20 +62,29 @@ def _has_rows(connection: "Connection", table: str) -> bool:
     return bool(connection.sql(f"SELECT EXISTS (SELECT 1 FROM {table})")[0][0])
 
 
-def create_indexes(connection: "Connection", progress: Progress) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def create_indexes(
+    connection: "Connection", progress: Progress, *, replace: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Create the indexes that are not there yet; returns their names, and the sessions that lost a title held twice.
 
-    Of sessions that share a title the one that was stored last keeps it.
+    replace: an index of ours that is another one, on other columns or without its condition, is made anew; an index
+    holds nothing of its own. Of sessions that share a title the one that was stored last keeps it.
     """
-    existing = {row[0] for row in connection.sql("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    existing = {
+        name.lower(): text or ""
+        for name, text in connection.sql("SELECT name, sql FROM sqlite_master WHERE type = 'index'")
+    }
     created = []
     cleared: tuple[str, ...] = ()
     for table in Base.metadata.sorted_tables:
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            if index.name in existing:
-                continue
-            progress(f"index {index.name}")
             statement = str(CreateIndex(index).compile(dialect=_DIALECT))
+            stored = existing.get(str(index.name))
+            if stored is not None:
+                if not replace or normalised(stored) == normalised(statement):
+                    continue
+                connection.sql(f"DROP INDEX {index.name}")
+            progress(f"index {index.name}")
             try:
                 connection.sql(statement)
             except UniqueFailed:
@@ -81,11 +92,11 @@ def create_indexes(connection: "Connection", progress: Progress) -> tuple[tuple[
                     raise
                 try:
                     cleared = _clear_duplicate_titles(connection)
+                    connection.sql(statement)
                 except ConstraintFailed as exc:
                     # Somebody's rule of their own: a title held twice is no reason not to open a file.
                     log.warning("titles are held twice and cannot be taken away: %s", exc)
                     continue
-                connection.sql(statement)
             created.append(str(index.name))
     return tuple(created), cleared
 
@@ -93,12 +104,14 @@ def create_indexes(connection: "Connection", progress: Progress) -> tuple[tuple[
 def _clear_duplicate_titles(connection: "Connection") -> tuple[str, ...]:
     # A table without rowid does not tell what was stored last: what was started last stands for it.
     has_rowid = not connection.sql("SELECT wr FROM pragma_table_list('sessions') WHERE schema = 'main'")[0][0]
-    latest_first = "rowid DESC" if has_rowid else "started_at DESC, id DESC"
+    key, latest_first = ("rowid", "rowid DESC") if has_rowid else ("id", "started_at DESC, id DESC")
     place = f"ROW_NUMBER() OVER (PARTITION BY title ORDER BY {latest_first})"
-    ranked = f"SELECT id, {place} AS place FROM sessions WHERE title IS NOT NULL"
+    ranked = f"SELECT {key} AS key, {place} AS place FROM sessions WHERE title IS NOT NULL"
     return tuple(
-        row[0]
+        row[0].decode("utf-8", "replace")
         for row in connection.sql(
-            f"UPDATE sessions SET title = NULL WHERE id IN (SELECT id FROM ({ranked}) WHERE place > 1) RETURNING id"
+            f"UPDATE sessions SET title = NULL WHERE {key} IN (SELECT key FROM ({ranked}) WHERE place > 1) "
+            # Whatever stands there as an id must not keep the file from being opened.
+            "RETURNING CAST(CASE typeof(id) WHEN 'text' THEN id ELSE quote(id) END AS BLOB)"
         )
     )

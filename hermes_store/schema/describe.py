@@ -5,7 +5,6 @@ nor triggers, nor the condition of a partial index. What cannot matter is left o
 keywords and names, white space, quotes around names, comments.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -13,65 +12,13 @@ from typing import TYPE_CHECKING
 from hermes_store.fts.ensure import rebuild_pending
 from hermes_store.fts.indexes import INDEXES
 from hermes_store.fts.layouts import JOINED_VIEW, LEGACY, Layout, layouts, objects
+from hermes_store.schema.normalise import normalised, spelled, tokens
 from hermes_store.schema.repair import loose_columns
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
 
 GOLDEN_FILE = "golden_schema.txt"
-
-_TOKEN = re.compile(
-    r"""(?P<skip>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))
-    |(?P<text>[xX]?'(?:[^']|'')*')
-    |(?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])
-    |(?P<word>[^\W\d][\w$]*|[?:@$][\w$]+)
-    |(?P<number>\d[\w.]*|\.\d[\w.]*)
-    |(?P<sign><>|!=|<=|>=|==|<<|>>|\|\||->>|->|.)""",
-    re.VERBOSE | re.DOTALL,
-)
-_SIMPLE_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
-_CREATES = frozenset({"table", "view", "trigger", "index"})
-_MEANINGLESS = (("if", "not", "exists"), ("for", "each", "row"))
-
-
-def tokens(sql: str) -> list[str]:
-    """The tokens of a statement: words and names in lower case, names without needless quotes, literals as they are."""
-    found = []
-    for match in _TOKEN.finditer(sql):
-        kind, text = match.lastgroup, match.group()
-        if kind == "skip":
-            continue
-        if kind == "quoted":
-            found.append(_name(text[1:-1].replace(text[-1] * 2, text[-1])))
-        else:
-            found.append(text if kind == "text" else text.lower())
-    while found and found[-1] == ";":
-        found.pop()
-    return found
-
-
-def normalised(sql: str) -> str:
-    """A statement in one spelling."""
-    found = tokens(sql)
-    for phrase in _MEANINGLESS:
-        found = _without(found, phrase)
-    return " ".join(found)
-
-
-def _without(found: list[str], phrase: tuple[str, ...]) -> list[str]:
-    """The tokens without the first occurrence of a phrase in the head of a CREATE statement."""
-    end = found.index("begin") if "begin" in found else len(found)
-    for start in range(1, end - len(phrase) + 1):
-        if tuple(found[start : start + len(phrase)]) == phrase and (phrase[0] != "if" or found[start - 1] in _CREATES):
-            return [*found[:start], *found[start + len(phrase) :]]
-    return found
-
-
-def _name(text: object) -> str:
-    """A name in one spelling; SQLite does not tell the cases of names apart."""
-    lowered = str(text).lower()
-    return lowered if _SIMPLE_NAME.match(lowered) else '"' + lowered.replace('"', '""') + '"'
-
 
 # -- describing -------------------------------------------------------------------------------------------------
 
@@ -95,15 +42,15 @@ def describe_schema(connection: "Connection") -> list[str]:
         if kind == "table":
             lines.update(_table_lines(connection, name, sql, without_rowid=without_rowid, strict=strict))
         else:
-            lines.add(f"{_name(name)}: {normalised(sql)}")
-    lines.update(f"{_name(name)}: {normalised(sql)}" for (kind, name), sql in texts.items() if kind == "trigger")
+            lines.add(f"{spelled(name)}: {normalised(sql)}")
+    lines.update(f"{spelled(name)}: {normalised(sql)}" for (kind, name), sql in texts.items() if kind == "trigger")
     return sorted(lines)
 
 
 def _table_lines(
     connection: "Connection", table: str, sql: str, *, without_rowid: object, strict: object
 ) -> Iterator[str]:
-    shown = _name(table)
+    shown = spelled(table)
     options = [
         *(["autoincrement"] if "autoincrement" in tokens(sql) else []),
         *(["without rowid"] if without_rowid else []),
@@ -118,7 +65,7 @@ def _table_lines(
         parts.extend([f"default {normalised(default)}"] if default is not None else [])
         parts.extend([f"key {key}"] if key else [])
         parts.extend(["generated"] if hidden else [])
-        yield f"{shown}.{_name(name)}: {', '.join(parts)}"
+        yield f"{shown}.{spelled(name)}: {', '.join(parts)}"
     yield from _foreign_keys(connection, table)
     for name, unique, origin, partial in connection.sql(
         'SELECT name, "unique", origin, partial FROM pragma_index_list(?)', (table,)
@@ -138,11 +85,11 @@ def _foreign_keys(connection: "Connection", table: str) -> Iterator[str]:
         ends[key] = (target, on_delete, on_update)
     for key, pairs in keys.items():
         target, on_delete, on_update = ends[key]
-        columns = ", ".join(_name(column) for column, _ in pairs)
+        columns = ", ".join(spelled(column) for column, _ in pairs)
         named = [column for _, column in pairs if column is not None] or _key_of(connection, target)
-        targets = ", ".join(_name(column) for column in named)
+        targets = ", ".join(spelled(column) for column in named)
         yield (
-            f"{_name(table)}: foreign key ({columns}) to {_name(target)} ({targets}) "
+            f"{spelled(table)}: foreign key ({columns}) to {spelled(target)} ({targets}) "
             f"on delete {on_delete.lower()} on update {on_update.lower()}"
         )
 
@@ -167,14 +114,14 @@ def _index_line(
     for place, column, descending, collation in connection.sql(
         'SELECT seqno, name, "desc", coll FROM pragma_index_xinfo(?) WHERE "key" = 1 ORDER BY seqno', (name,)
     ):
-        shown = _name(column) if column is not None else expressions[place]
+        shown = spelled(column) if column is not None else expressions[place]
         shown += f" collate {str(collation).lower()}" if str(collation).upper() != "BINARY" else ""
         columns.append(f"{shown} desc" if descending else shown)
     if constraint:
-        return f"{_name(table)}: unique ({', '.join(columns)})"
+        return f"{spelled(table)}: unique ({', '.join(columns)})"
     kind = "unique index" if unique else "index"
     where = f" where {' '.join(parts[_where(parts) + 1 :])}" if partial else ""
-    return f"{_name(name)}: {kind} on {_name(table)} ({', '.join(columns)}){where}"
+    return f"{spelled(name)}: {kind} on {spelled(table)} ({', '.join(columns)}){where}"
 
 
 def _where(parts: list[str]) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.operations import Operations
 from alembic.operations.ops import MigrationScript
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
@@ -39,17 +40,25 @@ SCRIPT_LOCATION = "hermes_store.migrations:"  # without the colon an editable in
 _CONNECTION = "hermes_store_connection"
 _WRITING_COMMANDS = frozenset({"upgrade", "downgrade", "stamp"})
 
-# Alembic keeps its context in module globals: two runs at once, even on two files, mix up their connections.
+# Alembic keeps the context of a command in module globals: two at once, even on two files, mix up their connections.
 _alembic_lock = threading.RLock()
 
 
 def run_revisions(connection: "Connection") -> None:
-    """Run the revisions that the file still needs, inside the open unit of `connection`."""
+    """Run the revisions that the file still needs, inside the open unit of `connection`.
+
+    Each is given operations of its own: Alembic's are one for the whole process, and the application around this
+    library may be in the middle of a migration itself.
+    """
     config = Config()
     config.set_main_option("script_location", SCRIPT_LOCATION)
-    config.attributes[_CONNECTION] = connection
-    with _alembic_lock:
-        command.upgrade(config, "head")
+    operations = Operations(MigrationContext.configure(connection.sa))
+    (at,) = connection.sql("SELECT version_num FROM alembic_version")[0]
+    due = list(ScriptDirectory.from_config(config).iterate_revisions("head", at))
+    for script in reversed(due):
+        vars(script.module)["op"] = operations
+        script.module.upgrade()
+        connection.sql("UPDATE alembic_version SET version_num = ?", (script.revision,))
 
 
 def sql_between(revision: str) -> str:
@@ -145,8 +154,6 @@ def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
                 database,
                 patience=Settings().patience,
                 alone=False,
-                # Who upgrades in another thread may be waiting for Alembic, which this command has to itself.
-                turn_patience=Settings().patience,
                 run_revisions=lambda connection: _migrate(context, connection),
             )
         else:

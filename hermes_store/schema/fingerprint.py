@@ -11,6 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from hermes_store.fts.indexes import INDEXES
 from hermes_store.fts.marks import set_mark
@@ -39,12 +40,8 @@ def release_fingerprint() -> str:
     dialect = sqlite.dialect()
     parts = [HEAD_REVISION]
     for table in Base.metadata.sorted_tables:
-        for column in table.columns:
-            default = getattr(column.server_default, "arg", "")
-            parts.append(f"{table.name}.{column.name} {column.type.compile(dialect)} {column.nullable} {default}")
-        parts.extend(
-            sorted(f"{index.name} {index.unique} {[str(c) for c in index.expressions]}" for index in table.indexes)
-        )
+        parts.append(str(CreateTable(table).compile(dialect=dialect)))
+        parts.extend(sorted(str(CreateIndex(index).compile(dialect=dialect)) for index in table.indexes))
     for index in INDEXES:
         parts.extend(index.create_statements())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
@@ -71,7 +68,7 @@ def current_traits(connection: "Connection") -> frozenset[str] | None:
         raise
     by_us = writer is None or same_writer(writer, connection.driver)
     settled = revision == HEAD_REVISION and has_stamp and not has_null and by_us
-    known, _, traits = (note or "").partition(_TRAITS)
+    known, _, traits = (note if isinstance(note, str) else "").partition(_TRAITS)
     if not settled or known != _current_note(connection):
         return None
     return frozenset(traits.split())

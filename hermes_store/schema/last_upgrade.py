@@ -32,13 +32,22 @@ def last_upgrade(connection: "Connection") -> LastUpgrade | None:
     """The note of a file; None where there is none, or none that can be read."""
     try:
         found = json.loads(read_mark(connection, LAST_UPGRADE_KEY) or "null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or not isinstance(found.get("at"), (int, float)):
         return None
     known: dict[str, Any] = {
         field.name: tuple(value) if isinstance(value, list) else value
         for field in fields(OpenReport)
-        if (value := found.get(field.name)) is not None
+        if _fits(field.default, value := found.get(field.name))
     }
     return LastUpgrade(float(found["at"]), OpenReport(**known))
+
+
+def _fits(default: object, value: object) -> bool:
+    """Whether a value can stand where the default does; a file may hold anything."""
+    if isinstance(default, tuple):
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if default is None:
+        return isinstance(value, (str, int))
+    return type(value) is type(default)

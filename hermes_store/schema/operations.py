@@ -6,6 +6,7 @@ Their first argument is `alembic.op`, which stands for the operations that are a
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
@@ -14,6 +15,7 @@ from hermes_store.errors import IrreversibleMigration, OnlineMigration
 
 __all__ = [
     "IrreversibleMigration",
+    "database_folder",
     "drop_column",
     "ensure_column",
     "irreversible",
@@ -102,6 +104,13 @@ def rows(operations: Any, sql: str, *values: Any) -> list[Any]:
     return list(operations.get_bind().exec_driver_sql(sql, values).fetchall())
 
 
+def database_folder(operations: Any) -> Path | None:
+    """The folder of the file that is being upgraded; None for a database in memory."""
+    raw = operations.get_bind().connection.dbapi_connection
+    path: Path | None = getattr(raw, "tracked_path", None)
+    return None if path is None else path.parent
+
+
 def tables_among(operations: Any, names: Sequence[str]) -> list[str]:
     """Those of the names that are ordinary tables of the file, in the order given."""
     there = {row[0] for row in rows(operations, "SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -126,13 +135,15 @@ def rebuild_table(
     knows are kept, and so are its indexes and triggers. Foreign keys have to be off: rows of sessions that are gone
     stay. It is built under a new name, since renaming the old one away would carry triggers and keys of others along.
     """
-    draft = _DRAFT + table
+    draft = _free_name(operations, _DRAFT + table)
     definitions = dict(columns)
     live = {source: live_columns(lambda sql, *values: rows(operations, sql, *values), source) for source in sources}
-    for found in live.values():
-        for name, definition in found.items():
-            if name not in {known.lower() for known in definitions}:
-                definitions[name] = definition
+    for source in sources:
+        stored = _stored_definitions(operations, source)
+        known = {name.lower() for name in definitions}
+        for name in stored.keys() - known:
+            # As it is written: a column that only the file knows keeps its collation, its rule, its reference.
+            definitions[name] = stored[name]
     body = ", ".join([f"{_quoted(name)} {definition}" for name, definition in definitions.items()] + list(constraints))
     _run(operations, f"CREATE TABLE {draft} ({body})")
     for (source, order), conflict in zip(sources.items(), on_conflict, strict=True):
@@ -144,7 +155,7 @@ def rebuild_table(
         _run(
             operations,
             f"INSERT INTO {draft} ({', '.join(map(_quoted, copied))}) SELECT {', '.join(values)} "
-            f"FROM {_quoted(source)} WHERE 1 ORDER BY {order} {conflict}",
+            f"FROM {_quoted(source)} WHERE 1 ORDER BY {_order(order, live[source])} {conflict}",
         )
     _keep_highest_id(operations, table, draft)
     kept = rows(
@@ -162,6 +173,72 @@ def rebuild_table(
         _run(operations, statement)
 
 
+def _order(order: str, there: Mapping[str, str]) -> str:
+    """The order of the rows; the first column where the table has not the one that is named."""
+    return "1" if order.isidentifier() and order != "rowid" and order not in there else order
+
+
+def _free_name(operations: Any, wanted: str) -> str:
+    taken = {row[0].lower() for row in rows(operations, "SELECT name FROM sqlite_master")}
+    name, number = wanted, 2
+    while name.lower() in taken:
+        name, number = f"{wanted}_{number}", number + 1
+    return name
+
+
+def _stored_definitions(operations: Any, table: str) -> dict[str, str]:
+    """What the statement that made a table says of each column, by its name in lower case, without a primary key."""
+    found = rows(operations, "SELECT sql FROM sqlite_master WHERE type = 'table' AND lower(name) = lower(?)", table)
+    names = rows(operations, "SELECT name FROM pragma_table_xinfo(?)", table)
+    if not found:
+        return {}
+    parts = _parts(found[0][0])
+    definitions = {}
+    for (name,) in names:
+        own = next((each[len(head) :] for each in parts for head in _spellings(name) if _begins(each, head)), "")
+        own = _KEY_CLAUSE.sub(" ", own)
+        if not _HAS_VALUE.search(own):
+            # Rows of other tables, and those to come, have nothing to put there.
+            own = _NOT_NULL.sub(" ", own)
+        definitions[name.lower()] = own.strip()
+    return definitions
+
+
+_HAS_VALUE = re.compile(r"\s(DEFAULT|AS)\b", re.IGNORECASE)
+_NOT_NULL = re.compile(r"\s(CONSTRAINT\s+\S+\s+)?NOT\s+NULL(\s+ON\s+CONFLICT\s+\w+)?", re.IGNORECASE)
+_KEY_CLAUSE = re.compile(
+    r"\s(CONSTRAINT\s+\S+\s+)?PRIMARY\s+KEY(\s+(ASC|DESC))?(\s+ON\s+CONFLICT\s+\w+)?(\s+AUTOINCREMENT)?", re.IGNORECASE
+)
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    return (_quoted(name), f"`{name}`", f"[{name}]", name)
+
+
+def _begins(part: str, head: str) -> bool:
+    rest = part[len(head) :]
+    return part.lower().startswith(head.lower()) and (not rest or not (rest[0].isalnum() or rest[0] == "_"))
+
+
+def _parts(sql: str) -> list[str]:
+    """The parts of the body of CREATE TABLE between its commas, comments left out."""
+    parts, depth = [""], 0
+    for piece in _PIECES.findall(sql):
+        depth += (piece == "(") - (piece == ")")
+        if depth == 0 or piece.startswith(("--", "/*")):
+            continue
+        if depth == 1 and piece in ("(", ","):
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts if part.strip()]
+
+
+_PIECES = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|[(),]|[^'"`\[(),/-]+|.""", re.DOTALL
+)
+
+
 def reshape_table(
     operations: Any,
     table: str,
@@ -174,7 +251,7 @@ def reshape_table(
 
     The shape is types, NOT NULL, defaults, keys, references and unique constraints of the columns that are named.
     """
-    draft = _DRAFT + table
+    draft = _free_name(operations, _DRAFT + table)
     body = ", ".join([f"{_quoted(name)} {definition}" for name, definition in columns.items()] + list(constraints))
     _run(operations, f"CREATE TABLE {draft} ({body})")
     wanted, found = _shape(operations, draft, columns), _shape(operations, table, columns)

@@ -14,7 +14,14 @@ from hermes_store.schema import keys
 from hermes_store.schema.build import add_columns, create_indexes, create_tables
 from hermes_store.schema.fingerprint import leave_note
 from hermes_store.schema.last_upgrade import remember_upgrade
-from hermes_store.schema.recognise import Recognised, recognise, refuse_unwritable, stamp_by_shape
+from hermes_store.schema.recognise import (
+    Recognised,
+    columns_of,
+    holds_rows,
+    recognise,
+    refuse_unwritable,
+    stamp_by_shape,
+)
 from hermes_store.schema.repair import ACTIVE, loose_columns, repair_counters, repair_values
 from hermes_store.schema.report import OpenReport, Progress
 from hermes_store.schema.versions import (
@@ -32,8 +39,8 @@ if TYPE_CHECKING:
 RunRevisions = Callable[["Connection"], None]
 """Runs the revisions that a file still needs, on a connection whose transaction is open."""
 
-NEWEST_KNOWN_TRIGGERS = 25
-"""The newest stamp of Hermes Agent under which triggers of today's search layout mean what ours do."""
+NEWEST_KNOWN = 25
+"""The newest stamp of Hermes Agent whose indexes, and triggers of today's search layout, mean what ours do."""
 
 
 def bring_current(
@@ -53,7 +60,8 @@ def bring_current(
     """
     found = recognise(connection, name)
     refuse_unwritable(found, name)
-    backup = back_up() if back_up is not None and found.has_transcripts else None
+    has_content = found.has_transcripts or holds_rows(connection, found)
+    backup = back_up() if back_up is not None and has_content else None
     stamp = found.stamp
     if stamp is None and found.has_transcripts:
         stamp = stamp_by_shape(connection, found.tables)
@@ -65,16 +73,16 @@ def bring_current(
     if adopted_at != HEAD_REVISION:
         progress(f"revisions {', '.join(revisions_after(adopted_at))}")
         run_revisions(connection)
-    indexes, titles = create_indexes(connection, progress)
+    indexes, titles = create_indexes(connection, progress, replace=stamp is None or stamp <= NEWEST_KNOWN)
     progress("search indexes")
-    has_known_triggers = found.revision is None and (stamp is None or stamp <= NEWEST_KNOWN_TRIGGERS)
-    search = ensure_indexes(connection, same_triggers=has_known_triggers)
+    is_known = stamp is None or stamp <= NEWEST_KNOWN
+    search = ensure_indexes(connection, same_triggers=is_known)
     reindexed, mended = adopt_search(connection, thorough=found.revision is None)
     loose = loose_columns(connection)
     repaired, counters = repair_values(connection, loose), repair_counters(connection)
     _stamp(connection)
-    report = OpenReport(created=not found.has_transcripts, stamp=stamp, revision=HEAD_REVISION)
-    if found.has_transcripts:
+    report = OpenReport(created=not has_content, stamp=stamp, revision=HEAD_REVISION)
+    if has_content:
         report = OpenReport(
             adopted=found.revision is None,
             stamp=stamp,
@@ -107,6 +115,8 @@ def _adopt(connection: "Connection", found: Recognised, stamp: int | None, heal_
     A table of another shape takes the file back to before the revision that heals it: other programs may have brought
     it in later. Returns the revision.
     """
+    if "alembic_version" in found.tables and "version_num" not in columns_of(connection, "alembic_version"):
+        connection.sql("DROP TABLE alembic_version")
     connection.sql(CREATE_REVISION_TABLE)
     revision = found.revision
     if revision is None:

@@ -1,5 +1,6 @@
 """Telling what a database file is, without changing it (rule SCHEMA-3)."""
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,8 @@ def recognise(connection: "Connection", name: str) -> Recognised:
     ):
         kinds.setdefault(kind, set()).add(table)
     tables = frozenset(kinds.get("table", ()))
+    for view in sorted(kinds.get("view", set()) & set(Base.metadata.tables)):
+        raise NotAStore(f"{name} is a database of another program: {view!r} is a view where a state.db has a table")
     for table, marks in _MARKS.items():
         if table in tables and not marks <= columns_of(connection, table).keys():
             raise NotAStore(f"{name} is a database of another program: its table {table!r} is no {table} of a state.db")
@@ -91,16 +94,29 @@ def refuse_unwritable(found: Recognised, name: str) -> None:
         )
 
 
+def holds_rows(connection: "Connection", found: Recognised) -> bool:
+    """True if anything at all is stored in the file, whichever tables it has."""
+    names = (name for name in found.tables if not name.startswith("messages_fts"))
+    return any(
+        connection.sql(f"SELECT EXISTS (SELECT 1 FROM main.{_quoted(name)})")[0][0]
+        for name in sorted(names)
+        if name not in ("alembic_version", "schema_version")
+    )
+
+
 def count_rows(connection: "Connection", found: Recognised) -> dict[str, int]:
     """Number of rows of every ordinary table, search indexes and the revision's left out."""
     tables = sorted(name for name in found.tables if not name.startswith("messages_fts") and name != "alembic_version")
-    quoted = {name: '"' + name.replace('"', '""') + '"' for name in tables}
-    return {name: int(connection.sql(f"SELECT count(*) FROM main.{quoted[name]}")[0][0]) for name in tables}
+    return {name: int(connection.sql(f"SELECT count(*) FROM main.{_quoted(name)}")[0][0]) for name in tables}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def columns_of(connection: "Connection", table: str) -> dict[str, str]:
     """Name and declared type of every column of a table, as the file has them."""
-    return {row[1]: row[2] for row in connection.sql("SELECT * FROM pragma_table_info(?)", (table,))}
+    return {row[1]: row[2] for row in connection.sql("SELECT * FROM pragma_table_xinfo(?)", (table,))}
 
 
 def _stamp(connection: "Connection", tables: frozenset[str]) -> object:
@@ -109,7 +125,7 @@ def _stamp(connection: "Connection", tables: frozenset[str]) -> object:
         return None
     rows = connection.sql("SELECT version FROM schema_version LIMIT 1")
     stamp = rows[0][0] if rows else None
-    return int(stamp) if isinstance(stamp, str) and stamp.isascii() and stamp.isdigit() else stamp
+    return int(stamp) if isinstance(stamp, str) and re.fullmatch("[0-9]{1,18}", stamp) else stamp
 
 
 # What each version brought that can be seen, newest first: a table, or a table and one of its columns.
@@ -152,5 +168,10 @@ def stamp_by_shape(connection: "Connection", tables: frozenset[str]) -> int:
 def _revision(connection: "Connection", tables: frozenset[str]) -> str | None:
     if "alembic_version" not in tables:
         return None
-    rows = connection.sql("SELECT version_num FROM alembic_version LIMIT 1")
-    return str(rows[0][0]) if rows else None
+    if "version_num" not in columns_of(connection, "alembic_version"):
+        return None
+    found = [
+        str(row[0]) for row in connection.sql("SELECT version_num FROM alembic_version WHERE version_num IS NOT NULL")
+    ]
+    # Of several one that is unknown counts, else the oldest.
+    return next((each for each in found if each not in REVISIONS), min(found, default=None))

@@ -25,13 +25,13 @@ def loose_columns(connection: "Connection") -> Loose:
     for table in Base.metadata.sorted_tables:
         if table.name in HEALED_BY:
             continue
-        guarded = {
+        unguarded = {
             row[0].lower()
-            for row in connection.sql('SELECT name FROM pragma_table_info(?) WHERE "notnull"', (table.name,))
+            for row in connection.sql('SELECT name FROM pragma_table_info(?) WHERE NOT "notnull"', (table.name,))
         }
         for column in table.columns:
             default = getattr(column.server_default, "arg", None)
-            if not column.nullable and default is not None and column.name.lower() not in guarded:
+            if not column.nullable and default is not None and column.name.lower() in unguarded:
                 found[table.name, column.name] = str(default)
     return found
 

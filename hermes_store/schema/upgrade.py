@@ -32,15 +32,13 @@ def bring_up_to_date(
     *,
     patience: float,
     alone: bool,
-    turn_patience: float = UPGRADE_PATIENCE,
     run_revisions: Callable[["Connection"], None] | None = None,
     backup: Path | bool = False,
     progress: Progress | None = None,
 ) -> OpenReport:
     """Nothing for a file that is current, the pipeline for any other; returns what was done.
 
-    patience: seconds to wait for the write lock. alone: nobody else can be upgrading the file; else `turn_patience` is
-    how long to wait for others that are. backup: True, or where
+    patience: seconds to wait for the write lock. alone: nobody else can be upgrading the file. backup: True, or where
     to, for a verified copy before a file with content is changed. Raises NotAStore, SchemaTooNew, StampUnreadable,
     BackupFailed, StoreLocked, and then has changed nothing.
     """
@@ -53,9 +51,13 @@ def bring_up_to_date(
         # Before a lock file appears beside a file that is not ours to change.
         refuse_unwritable(recognise(connection, name), name)
 
+    made: list[Path] = []
+
     def copy() -> str:
+        _forget(made)
         target = backup if isinstance(backup, Path) else backup_path(database.path, database.clock)
-        return str(back_up(database.path, database.driver, target))
+        made.append(back_up(database.path, database.driver, target))
+        return str(target)
 
     def body(connection: "Connection") -> OpenReport:
         if current_traits(connection) is not None:
@@ -72,20 +74,31 @@ def bring_up_to_date(
             back_up=copy if backup else None,
         )
 
-    with _turn(database, None if alone else turn_patience), _upgrade_pragmas(database):
-        report = database.writer.run(body, patience=patience)
+    with _turn(database, alone=alone), _upgrade_pragmas(database):
+        try:
+            report = database.writer.run(body, patience=patience)
+        except BaseException:
+            # Nothing was changed, so the file itself is what the copy was.
+            _forget(made)
+            raise
     with database.writer.exclusive() as connection:
         database.set_traits(traits_of(connection))
     return report
 
 
+def _forget(made: list[Path]) -> None:
+    """Remove copies of an attempt that came to nothing."""
+    while made:
+        made.pop().unlink(missing_ok=True)
+
+
 @contextmanager
-def _turn(database: "Database", patience: float | None) -> Iterator[None]:
-    """Wait for others that are upgrading this file, unless that is known not to be."""
-    if patience is None:
+def _turn(database: "Database", *, alone: bool) -> Iterator[None]:
+    """Wait for others that are upgrading this file."""
+    if alone:
         yield
         return
-    with first_open_lock(database.path, database.clock, patience=patience) as held:
+    with first_open_lock(database.path, database.clock, patience=UPGRADE_PATIENCE) as held:
         if not held:
             raise StoreLocked(f"database is locked: another process has been upgrading {database.path} for too long")
         yield

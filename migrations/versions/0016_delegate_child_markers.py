@@ -31,7 +31,7 @@ _LACKS = "(model_config IS NULL OR json_extract(model_config, '$.{0}') IS NULL)"
 _CHILDREN = f"""
     UPDATE sessions
     SET model_config = json_set(COALESCE(model_config, '{{}}'), '$._delegate_from', parent_session_id)
-    WHERE parent_session_id IS NOT NULL
+    WHERE typeof(parent_session_id) = 'text'
       AND CASE WHEN {_IS_OBJECT}
           THEN {_LACKS.format("_delegate_from")} AND {_LACKS.format("_branched_from")} ELSE 0 END
       AND NOT EXISTS (

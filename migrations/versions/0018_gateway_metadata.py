@@ -12,17 +12,18 @@ Downgrade: not possible, since nobody could tell these values from those that we
 
 import json
 import logging
-from pathlib import Path
 from typing import Any
 
 from alembic import op
 
-from hermes_store.schema.operations import irreversible, online_only, rows
+from hermes_store.schema.operations import database_folder, irreversible, online_only
 
 revision = "0018"
 down_revision = "0016"
 branch_labels = None
 depends_on = None
+
+_LONG_NUMBER = 40  # digits
 
 log = logging.getLogger("hermes_store.migrations")
 
@@ -68,14 +69,17 @@ def downgrade() -> None:
 
 def _entries() -> dict[str, Any]:
     """The entries of the gateway's file beside this database; none where there is no such file, or no such JSON."""
-    found = rows(op, "SELECT file FROM pragma_database_list WHERE name = 'main'")
-    if not found or not found[0][0]:
+    folder = database_folder(op)
+    path = folder / "sessions" / "sessions.json" if folder is not None else None
+    if path is None or not path.is_file():
         return {}
-    path = Path(found[0][0]).parent / "sessions" / "sessions.json"
     try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+        # What is no JSON by the letter (numbers that nobody can hold, NaN) is no reason to pass over the rest.
+        loaded = json.loads(
+            path.read_text(encoding="utf-8-sig"),
+            parse_int=lambda text: int(text) if len(text) < _LONG_NUMBER else text,
+            parse_constant=lambda _: None,
+        )
     except (OSError, ValueError, RecursionError) as exc:
         log.warning("%s was not taken over: %s", path, type(exc).__name__)
         return {}

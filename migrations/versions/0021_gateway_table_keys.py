@@ -53,7 +53,9 @@ def downgrade() -> None:
 def _rebuild_routing() -> None:
     found = rows(op, 'SELECT name, upper(type), "notnull", dflt_value, pk FROM pragma_table_info(?)', _ROUTING)
     known = {name for name, *_ in _SHAPE}
-    has_shape = sorted(tuple(row) for row in found if row[0] in known) == sorted(_SHAPE)
+    has_shape = sorted(tuple(row) for row in found if row[0] in known) == sorted(_SHAPE) and not rows(
+        op, "SELECT 1 FROM pragma_table_list(?) WHERE schema = 'main' AND wr", _ROUTING
+    )
     leftovers = tables_among(op, [_ROUTING_LEFTOVER])
     if has_shape and not leftovers:
         return

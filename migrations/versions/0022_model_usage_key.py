@@ -88,6 +88,8 @@ def _has_shape() -> bool:
     }
     keys = rows(op, 'SELECT "table", "from", on_delete FROM pragma_foreign_key_list(?)', _TABLE)
     has_columns = all(found.get(name) == shape for name, shape in declared.items())
+    if rows(op, "SELECT 1 FROM pragma_table_list(?) WHERE schema = 'main' AND wr", _TABLE):
+        return False
     return has_columns and [tuple(key) for key in keys] == [("sessions", "session_id", "CASCADE")]
 
 

@@ -74,4 +74,4 @@ def test_closing_ends_those_who_wait_for_a_transaction(store: Store) -> None:
 
 def test_a_name_that_is_too_long_is_an_error_of_ours(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(OpenFailed, match="cannot be"):
-        Store.open(tmp_path / ("a" * 245))
+        Store.open(tmp_path / ("a" * 256))

@@ -117,6 +117,8 @@ UNIT_OTHERS = {
     *(f"usage.{name}" for name in ("of_session", "route")),
     "locks.live_holder",
     "meta.find",
+    # Writes in files alone whose bindings do not go with their session.
+    "topics.unbind",
 }
 """What reads, or belongs to the doors."""
 
@@ -137,6 +139,11 @@ DB_OTHERS = {
     "db_path",
     "export_all",
     "export_session",
+    # These change the indexes in many units of their own.
+    "fts_optimize_available",
+    "fts_rebuild_status",
+    "fts_rebuild_step",
+    "optimize_fts_storage",
     "get_messages",
     "get_messages_as_conversation",
     "get_next_title_in_lineage",

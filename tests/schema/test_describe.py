@@ -4,7 +4,8 @@ import pytest
 
 from hermes_store.database import load_driver
 from hermes_store.database.connection import Connection
-from hermes_store.schema.describe import describe_schema, normalised
+from hermes_store.schema.describe import describe_schema
+from hermes_store.schema.normalise import normalised
 from tests.schema.inspecting import scratch
 from tests.support.drivers import installed
 

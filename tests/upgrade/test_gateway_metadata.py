@@ -1,6 +1,7 @@
 """What a gateway kept in `sessions/sessions.json` beside the database moves into it, and odd entries do no harm."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,6 @@ GARBAGE: dict[str, bytes] = {
     "latin": '{"key": {"session_id": "s", "display_name": "Müller"}}'.encode("latin-1"),
     "utf16": '{"key": {"session_id": "s"}}'.encode("utf-16"),
     "deep": b'{"key": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
-    "long_number": b'{"key": {"session_id": "s", "chat_type": ' + b"9" * 10_000 + b"}}",
     "nul": b"\0" * 4096,
     "sqlite": b"SQLite format 3\0",
 }
@@ -234,10 +234,21 @@ def test_a_file_that_cannot_be_read_keeps_nothing_from_being_upgraded(path: Path
     assert values(path, one_driver, "SELECT version FROM schema_version") == [(23,)]
 
 
-def test_a_byte_order_mark_is_no_json(path: Path, one_driver: str) -> None:
-    """As in the release that wrote the file."""
+def test_a_byte_order_mark_and_a_number_that_nobody_can_hold_are_no_obstacle(path: Path, one_driver: str) -> None:
     _file(path, one_driver)
-    _beside(path, json.dumps({"key": FULL}).encode("utf-8-sig"))
+    text = json.dumps({"odd": {"session_id": "other", "chat_type": 0}, "key": FULL}).replace(
+        " 0}", " " + "9" * 9999 + "}"
+    )
+    _beside(path, text.encode("utf-8-sig"))
+    upgrade(path)
+    assert _columns(path, one_driver, "s") != NOTHING
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_in_its_place_is_passed_over(path: Path, one_driver: str) -> None:
+    _file(path, one_driver)
+    (path.parent / "sessions").mkdir()
+    os.mkfifo(path.parent / "sessions" / "sessions.json")
     upgrade(path)
     assert _columns(path, one_driver, "s") == NOTHING
 
