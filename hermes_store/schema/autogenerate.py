@@ -17,14 +17,15 @@ from alembic.autogenerate.render import renderers
 from alembic.operations import ops
 from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
+from sqlalchemy import CheckConstraint, Table
 from sqlalchemy import Connection as SqlConnection
-from sqlalchemy import Table
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from hermes_store.models import Base
 from hermes_store.schema.build import column_definition
 from hermes_store.schema.describe import golden_exceptions
+from hermes_store.schema.normalise import normalised
 from hermes_store.schema.operations import live_columns
 
 if TYPE_CHECKING:
@@ -107,10 +108,61 @@ class Reshape(Step):
 
 def write_steps(connection: SqlConnection, script: ops.MigrationScript) -> None:
     """Put steps of ours in the place of Alembic's operations, in both directions; the file is as it was before."""
-    for upwards in script.upgrade_ops_list:
-        upwards.ops[:] = _ordered(_steps(connection, upwards, is_upgrade=True))
-    for downwards in script.downgrade_ops_list:
-        downwards.ops[:] = _ordered(_steps(connection, downwards, is_upgrade=False))
+    for upwards, downwards in zip(script.upgrade_ops_list, script.downgrade_ops_list, strict=True):
+        unseen = list(_unseen(connection, {name for each in (upwards, downwards) for name in _indexes_in(each)}))
+        for container, is_upgrade in ((upwards, True), (downwards, False)):
+            container.ops.extend(unseen)
+            container.ops[:] = _ordered(_steps(connection, container, is_upgrade=is_upgrade))
+
+
+def _indexes_in(container: ops.OpContainer) -> Iterator[str]:
+    for operation in container.ops:
+        if isinstance(operation, ops.ModifyTableOps):
+            yield from _indexes_in(operation)
+        elif isinstance(operation, ops.CreateIndexOp | ops.DropIndexOp):
+            yield str(operation.index_name)
+
+
+class KeyOp(ops.MigrateOperation):
+    """Another primary key, or a rule that the file has not; Alembic compares neither."""
+
+    def __init__(self, table_name: str, told: str) -> None:
+        self.table_name = table_name
+        self.told = told
+
+
+def _unseen(connection: SqlConnection, seen: set[str]) -> Iterator[Any]:
+    """What differs and Alembic does not look at: conditions and directions of indexes, primary keys, rules.
+
+    Raises CommandError for a rule that is new: no step can add one.
+    """
+    stored = {
+        (kind, name.lower()): sql or ""
+        for kind, name, sql in connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master")
+    }
+    for table in Base.metadata.sorted_tables:
+        if ("table", table.name) not in stored:
+            continue
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            name = str(index.name)
+            wanted = str(CreateIndex(index).compile(dialect=_DIALECT))
+            if name in seen or normalised(stored.get(("index", name), wanted)) == normalised(wanted):
+                continue
+            yield ops.DropIndexOp(name, table.name)
+            yield ops.CreateIndexOp.from_index(index)
+        key = [column.name for column in table.primary_key]
+        found = [
+            row[0]
+            for row in connection.exec_driver_sql(
+                "SELECT lower(name) FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", (table.name,)
+            )
+        ]
+        if found != key:
+            yield KeyOp(table.name, f"primary key ({', '.join(found)}) -> ({', '.join(key)})")
+        for rule in (each for each in table.constraints if isinstance(each, CheckConstraint)):
+            text = normalised(f"({rule.sqltext})")
+            if f"check {text}" not in normalised(stored["table", table.name]):
+                raise CommandError(f"{table.name} has a new rule, CHECK {text}: write that revision by hand")
 
 
 def _ordered(found: Iterator[Step]) -> list[Step]:
@@ -139,16 +191,15 @@ def _steps(connection: SqlConnection, container: ops.OpContainer, *, is_upgrade:
             yield _ddl(f"create index {operation.index_name}", _create_index(connection, operation, is_new=is_upgrade))
         elif isinstance(operation, ops.DropIndexOp):
             yield _ddl(f"drop index {operation.index_name}", f"DROP INDEX IF EXISTS {operation.index_name}")
-        elif isinstance(operation, ops.AlterColumnOp | ops.AddConstraintOp | ops.DropConstraintOp):
-            changed = operation.table_name if isinstance(operation, ops.AlterColumnOp) else _table_of(operation)
-            reshaped.setdefault(changed, []).append(operation)
+        elif isinstance(operation, ops.AlterColumnOp | ops.AddConstraintOp | ops.DropConstraintOp | KeyOp):
+            reshaped.setdefault(_table_of(operation), []).append(operation)
         else:
             raise CommandError(f"a revision cannot be written for {type(operation).__name__}; write it by hand")
     for table, changes in reshaped.items():
         yield _reshape(connection, table, changes, is_upgrade=is_upgrade)
 
 
-def _table_of(operation: ops.AddConstraintOp | ops.DropConstraintOp) -> str:
+def _table_of(operation: ops.AlterColumnOp | ops.AddConstraintOp | ops.DropConstraintOp | KeyOp) -> str:
     named = getattr(operation, "source_table", None) or getattr(operation, "table_name", None)
     return str(named)
 
@@ -276,6 +327,8 @@ def _told(change: Any) -> Iterator[str]:
     if isinstance(change, ops.AlterColumnOp):
         for kind, _, _, column, _, before, after in change.to_diff_tuple():
             yield f"{column} {kind.removeprefix('modify_')} {_shown(before)} -> {_shown(after)}"
+    elif isinstance(change, KeyOp):
+        yield change.told
     elif isinstance(change, ops.CreateForeignKeyOp):
         rules = [f" {rule} {change.kw[name]}" for name, rule in _RULES.items() if change.kw.get(name)]
         yield f"foreign key ({', '.join(change.local_cols)}) to {change.referent_table}{''.join(rules)}"

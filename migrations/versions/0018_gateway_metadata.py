@@ -12,6 +12,7 @@ Downgrade: not possible, since nobody could tell these values from those that we
 
 import json
 import logging
+import math
 from typing import Any
 
 from alembic import op
@@ -78,12 +79,18 @@ def _entries() -> dict[str, Any]:
         loaded = json.loads(
             path.read_text(encoding="utf-8-sig"),
             parse_int=lambda text: int(text) if len(text) < _LONG_NUMBER else text,
+            parse_float=_finite,
             parse_constant=lambda _: None,
         )
     except (OSError, ValueError, RecursionError) as exc:
         log.warning("%s was not taken over: %s", path, type(exc).__name__)
         return {}
     return loaded if isinstance(loaded, dict) else {}
+
+
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
 
 
 def _value(value: object) -> str | int | float | None:

@@ -85,6 +85,30 @@ CASES = {
         ("DROP INDEX IF EXISTS idx_sessions_parent", "idx_sessions_parent ON sessions (parent_session_id)"),
         ("DROP INDEX IF EXISTS idx_sessions_parent", "idx_sessions_parent ON sessions(cwd, started_at DESC)"),
     ),
+    "another condition of an index": Case(
+        Lack(
+            (
+                "DROP INDEX idx_sessions_title_unique",
+                "CREATE UNIQUE INDEX idx_sessions_title_unique ON sessions (title) WHERE title <> 'x'",
+            )
+        ),
+        ("drop index idx_sessions_title_unique", "create index idx_sessions_title_unique"),
+        ("DROP INDEX IF EXISTS idx_sessions_title_unique", "WHERE title IS NOT NULL\n"),
+        ("DROP INDEX IF EXISTS idx_sessions_title_unique", "WHERE title <> 'x'"),
+    ),
+    "an index that goes the other way": Case(
+        Lack(("DROP INDEX idx_sessions_started", "CREATE INDEX idx_sessions_started ON sessions(started_at)")),
+        ("drop index idx_sessions_started", "create index idx_sessions_started"),
+        ("DROP INDEX IF EXISTS idx_sessions_started", "started_at DESC"),
+        ("DROP INDEX IF EXISTS idx_sessions_started", "ON sessions(started_at)"),
+    ),
+    "another primary key": Case(
+        Lack(rewrites=(("gateway_routing", "PRIMARY KEY (scope, session_key)", "PRIMARY KEY (session_key, scope)"),)),
+        ("build gateway_routing anew: primary key (session_key, scope) -> (scope, session_key)",),
+        ('"PRIMARY KEY (scope, session_key)",',),
+        ('"PRIMARY KEY (session_key, scope)"',),
+        online=True,
+    ),
     "a table": Case(
         Lack(("DROP TABLE compression_locks",)),
         ("create table compression_locks", "create index idx_compression_locks_expires"),

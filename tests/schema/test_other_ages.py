@@ -117,7 +117,7 @@ def test_a_stamp_that_is_no_number_is_refused_for_writing_and_unchanged(
     with opened(path, engine.driver) as raw:
         raw.execute("INSERT INTO schema_version VALUES (?)", (stamp,))
     before = files_of(path)
-    with pytest.raises(StampUnreadable, match="which is no number; .*UPDATE schema_version") as caught:
+    with pytest.raises(StampUnreadable, match=r"which is no number; .*UPDATE schema_version") as caught:
         Store.open(path)
     assert caught.value.needs_action
     assert repr(stamp) in str(caught.value)

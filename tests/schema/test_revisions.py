@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 VERSIONS = ROOT / "migrations" / "versions"
 FILES = sorted(VERSIONS.glob("[!_]*.py"))
 ALLOWED_IMPORTS = {"alembic", "hermes_store.schema.operations"}
-STANDARD = {"json", "logging", "pathlib", "typing"}
+STANDARD = {"json", "logging", "math", "pathlib", "typing"}
 
 
 @pytest.fixture(scope="module")
