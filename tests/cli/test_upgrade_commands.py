@@ -255,7 +255,7 @@ LOSSES = {
     ),
     "a condition": (
         ("DROP INDEX idx_messages_active_null", "CREATE INDEX idx_messages_active_null ON messages (active)"),
-        [],
+        ["drop index idx_messages_active_null", "create index idx_messages_active_null"],
         ["idx_messages_active_null"],
     ),
     "an order": (
