@@ -155,8 +155,8 @@ def _check(findings: "_Findings", snapshot: Path, folder: Path, driver: "Driver"
 def verify_upgrade(before: Path, after: Path, report: OpenReport) -> UpgradeCheck:
     """Verify a file that was upgraded already against a copy of how it was. `report`: what the upgrade said it did.
 
-    Both are closed; `after` is written to, and what is written is deleted again. Beside `before` stands what the gateway
-    kept, if it was beside the file: `sessions/sessions.json`.
+    Both are closed; `after` is written to, and what is written is deleted again. Beside `before` has to stand what
+    the gateway kept beside the file, `sessions/sessions.json`.
     """
     driver = choose_driver(Settings.from_environment().driver)
     findings = _Findings(after)

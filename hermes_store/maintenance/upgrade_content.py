@@ -4,6 +4,7 @@ The two files are one connection's databases `before` and `main`, both read-only
 they are read, and only where the digests of a table differ are its rows compared one by one, by SQLite.
 """
 
+import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -256,7 +257,7 @@ class _Comparison:
             new = {**row_of(keys, key), **new}
             if after.name.lower() == "gateway_routing" or len(sources) > 1:
                 new = {**self._row_after(after, key), **new}
-            self._judge_columns(before, after, label, old, new, lambda key=key: self._group(key, after, sources))
+            self._judge_columns(before, after, label, old, new, functools.partial(self._group, key, after, sources))
 
     def _row_after(self, after: Table, key: Sequence[Any]) -> Row:
         places, values = zip(*map(bound, key), strict=True)

@@ -1,4 +1,4 @@
-"""The copy that is made before an upgrade: complete, private, never over another file, and kept when it is needed."""
+"""The copy that is made before an upgrade: complete, private, never over another file, and there when it is needed."""
 
 import signal
 import stat
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hermes_store import Store, connect
+from hermes_store.database.connection import Connection
 from hermes_store.errors import BackupFailed
 from tests.process.processes import names
 from tests.process.upgrade_faults import can_watch_writes
@@ -143,20 +144,49 @@ def test_a_reader_is_there(tmp_path: Path, engine: Engine, old: Old) -> None:
     assert_whole(old, tmp_path / "kept.db")
 
 
-def test_an_upgrade_that_fails_keeps_the_copy(tmp_path: Path, engine: Engine, old: Old) -> None:
+def test_an_upgrade_that_fails_takes_its_copy_away(tmp_path: Path, engine: Engine, old: Old) -> None:
+    """FILE-6: the file is what the copy was."""
+
     def fail(step: str) -> None:
         if step == "search indexes":
+            made.append(copies_beside(path) if target is True else [Path(str(target))])
+            assert_whole(old, made[-1][0])
             raise Interrupted
 
+    made: list[list[Path]] = []
     with old.copy() as path:
-        for attempt in ("first", "second"):
+        for target in (True, tmp_path / "kept.db"):
             with pytest.raises(Interrupted):
-                Store.open(path, backup=tmp_path / attempt, progress=fail)
+                Store.open(path, backup=target, progress=fail)
+            assert len(made.pop()) == 1
+            assert copies_beside(path) == []
+            assert not (tmp_path / "kept.db").exists()
             assert old.look(path) == old.before
-        Store.open(path).close()
+        with Store.open(path, backup=tmp_path / "kept.db") as store:
+            assert store.report.backup == str(tmp_path / "kept.db")
         assert old.look(path) == old.after
-    for attempt in ("first", "second"):
-        assert_whole(old, tmp_path / attempt)
+    assert_whole(old, tmp_path / "kept.db")
+
+
+def test_an_interrupt_behind_the_commit_leaves_the_copy(
+    tmp_path: Path, engine: Engine, old: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is upgraded by then: only the copy has what it was."""
+    run = Connection.sql
+
+    def sql(connection: Connection, text: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
+        found = run(connection, text, parameters)
+        if text == "COMMIT":
+            raise KeyboardInterrupt
+        return found
+
+    with old.copy() as path:
+        with monkeypatch.context() as patch:
+            patch.setattr(Connection, "sql", sql)
+            with pytest.raises(KeyboardInterrupt):
+                Store.open(path, backup=tmp_path / "kept.db")
+        assert old.look(path) == old.after
+    assert_whole(old, tmp_path / "kept.db")
 
 
 @needs_fork
@@ -211,6 +241,8 @@ def test_killed_while_the_copy_is_made(upgrades: Upgrader, engine: Engine, old: 
             outcome = upgrades.do(engine, "upgrade_until", path, kind="writes", fatal=fatal, backup=True)
             assert outcome == {"signal": signal.SIGKILL}
             left = old.look(path)
+            for copy in copies_beside(path):
+                assert_whole(old, copy)
             with Store.open(path, backup=True) as store:
                 assert store.report.changed == ("display_kind" not in str(left["schema"]))
                 if store.report.changed:
