@@ -56,7 +56,7 @@ def adopt_search(connection: "Connection", *, thorough: bool) -> tuple[int, tupl
 
 def _is_sound(connection: "Connection", index: Index, layout: Layout) -> bool:
     # An unknown layout may name what this file has not.
-    if layout is Layout.UNKNOWN or (index.tokenizer == "trigram" and not connection.driver.has_trigram):
+    if layout is Layout.UNKNOWN or not index.is_usable(connection.driver):
         return True
     sound = index_matches_messages(connection, index, layout)
     if not sound:

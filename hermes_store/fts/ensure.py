@@ -47,7 +47,7 @@ def ensure_indexes(connection: "Connection", *, same_triggers: bool) -> IndexRep
     and searching scans. `same_triggers`: known forms of the triggers of today's layout become one form, without a
     rebuild.
     """
-    usable = [index for index in INDEXES if _is_usable(connection, index)]
+    usable = [index for index in INDEXES if index.is_usable(connection.driver)]
     for index in INDEXES:
         if index not in usable:
             _drop_triggers(connection, index)
@@ -71,10 +71,6 @@ def ensure_indexes(connection: "Connection", *, same_triggers: bool) -> IndexRep
     current = [index for index in usable if found.get(index) is Layout.CURRENT]
     replaced = tuple(name for index in current for name in _same_triggers(connection, index, every=same_triggers))
     return IndexReport(report.rebuilt, report.pending, replaced)
-
-
-def _is_usable(connection: "Connection", index: Index) -> bool:
-    return connection.driver.has_trigram if index.tokenizer == "trigram" else connection.driver.has_fts5
 
 
 def _is_complete(index: Index, layout: Layout | None, present: dict[str, str]) -> bool:
@@ -114,7 +110,7 @@ def _complete(connection: "Connection", incomplete: dict[Index, Layout], found: 
 def _mark_pending(connection: "Connection") -> None:
     """Leave all indexes of today's layout to a rebuild: one pair of marks serves them, so all begin anew."""
     for index, layout in layouts(objects(connection)).items():
-        if layout is Layout.CURRENT and _is_usable(connection, index):
+        if layout is Layout.CURRENT and index.is_usable(connection.driver):
             index.clear(connection)
     highest = connection.sql("SELECT COALESCE(MAX(id), 0) FROM messages")[0][0]
     for key, value in ((HIGH_WATER_KEY, highest), (PROGRESS_KEY, 0)):

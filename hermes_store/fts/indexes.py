@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
+    from hermes_store.database.driver import Driver
 
 COLUMNS = ("content", "tool_name", "tool_calls")
 HIGH_WATER_KEY = "fts_rebuild_high_water"
@@ -39,6 +40,10 @@ class Index:
     def source(self) -> str:
         """The table or view that holds the text."""
         return f"{self.name}_src" if self.skips_tools else "messages"
+
+    def is_usable(self, driver: "Driver") -> bool:
+        """Whether the SQLite in use has what the index needs."""
+        return driver.has_trigram if self.tokenizer == "trigram" else driver.has_fts5
 
     @property
     def trigger_names(self) -> tuple[str, str, str]:

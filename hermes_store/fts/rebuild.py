@@ -102,11 +102,6 @@ def status(connection: "Connection") -> RebuildStatus | None:
 # -- beginning --------------------------------------------------------------------------------------------------
 
 
-def can_maintain(connection: "Connection", index: Index) -> bool:
-    """Whether the SQLite in use has what the index needs."""
-    return connection.driver.has_trigram if index.tokenizer == "trigram" else connection.driver.has_fts5
-
-
 def begin(connection: "Connection") -> int:
     """Put all indexes aside, make empty ones of today's layout, and mark every message as still to be added.
 
@@ -121,12 +116,12 @@ def begin(connection: "Connection") -> int:
     for view in (JOINED_VIEW, *(index.source for index in INDEXES if index.skips_tools)):
         connection.sql(f"DROP VIEW IF EXISTS {view}")
     for index in INDEXES:
-        if can_maintain(connection, index):
+        if index.is_usable(connection.driver):
             for statement in index.create_statements():
                 connection.sql(statement)
     connection.sql("DELETE FROM state_meta WHERE key IN (?, ?)", (PARTIAL_KEY, AVAILABLE_KEY))
     connection.sql("DELETE FROM state_meta WHERE key = ? AND value = ?", (STORAGE_VERSION_KEY, STORAGE_VERSION))
-    if can_maintain(connection, TRIGRAM_INDEX):
+    if TRIGRAM_INDEX.is_usable(connection.driver):
         set_mark(connection, WRITER_KEY, writer_note(connection.driver, passes_nul=passes_nul(connection.driver)))
     lowest, highest = connection.sql("SELECT MIN(id), MAX(id) FROM messages")[0]
     connection.sql("DELETE FROM state_meta WHERE key IN (?, ?)", (HIGH_WATER_KEY, PROGRESS_KEY))
@@ -196,7 +191,7 @@ def _fillable(connection: "Connection") -> list[Index]:
     found = layouts(objects(connection))
     if found.get(BASE_INDEX) is not Layout.CURRENT or any(layout is not Layout.CURRENT for layout in found.values()):
         return []
-    return [index for index in found if can_maintain(connection, index)]
+    return [index for index in found if index.is_usable(connection.driver)]
 
 
 def _holds(connection: "Connection", index: Index, above: int = -_LARGEST, up_to: int = _LARGEST) -> bool:

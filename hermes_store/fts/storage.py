@@ -10,7 +10,7 @@ from hermes_store.fts.ensure import PARTIAL_KEY
 from hermes_store.fts.indexes import INDEXES, PROGRESS_KEY, STORAGE_VERSION, STORAGE_VERSION_KEY, Index
 from hermes_store.fts.layouts import LEGACY, Layout, fits, layouts, objects
 from hermes_store.fts.marks import read_mark, set_mark
-from hermes_store.fts.rebuild import AVAILABLE_KEY, TRASH_PREFIX, begin, can_maintain, read_marks
+from hermes_store.fts.rebuild import AVAILABLE_KEY, TRASH_PREFIX, begin, read_marks
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -59,7 +59,7 @@ def prepare(connection: "Connection", *, anew: bool = False) -> str | None:
     sound = (
         not anew
         and not any(layout in LEGACY for layout in found.values())
-        and all(_is_complete(index, present) for index in INDEXES if can_maintain(connection, index))
+        and all(_is_complete(index, present) for index in INDEXES if index.is_usable(connection.driver))
         and (marks.usable if marks.under_way else not _lacks_all(connection, present))
     )
     if not sound:
@@ -80,7 +80,7 @@ def lacks_rows(connection: "Connection") -> bool:
         connection.sql(f"SELECT (SELECT count(*) FROM {index.source}) <> (SELECT count(*) FROM {index.name}_docsize)")
         == [(1,)]
         for index, layout in layouts(present).items()
-        if layout is Layout.CURRENT and can_maintain(connection, index) and index.source in present
+        if layout is Layout.CURRENT and index.is_usable(connection.driver) and index.source in present
     )
 
 
@@ -94,7 +94,7 @@ def _is_complete(index: Index, present: dict[str, str]) -> bool:
 def _lacks_all(connection: "Connection", present: dict[str, str]) -> bool:
     """True if an index of today is without any row beside messages: what a crash in the middle of a change leaves."""
     for index, layout in layouts(present).items():
-        if layout is not Layout.CURRENT or not can_maintain(connection, index):
+        if layout is not Layout.CURRENT or not index.is_usable(connection.driver):
             continue
         if index.source not in present:
             return True

@@ -195,8 +195,7 @@ def golden_exceptions(connection: "Connection") -> dict[str, str]:
     for index in INDEXES:
         names = (index.name, f"{index.name}_src", *index.trigger_names)
         layout = found.get(index)
-        usable = connection.driver.has_trigram if index.tokenizer == "trigram" else connection.driver.has_fts5
-        if not usable:
+        if not index.is_usable(connection.driver):
             excepted.update(dict.fromkeys(names, f"index {index.name}: this SQLite has not what it needs"))
         elif layout is None and waits:
             excepted.update(dict.fromkeys(names, f"index {index.name} is left to a later rebuild"))
