@@ -1,6 +1,8 @@
 """`hermes-store db check-upgrade`: does every old file survive the upgrade (rule TEST-4)."""
 
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,12 +57,32 @@ def _check(path: Path, count: int, *, quietly: bool) -> UpgradeCheck:
     return check_upgrade(path)
 
 
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """A name for every path: that of the file, with as many of its folders as tell it from the others."""
+    shown = [1] * len(paths)
+    parts = [path.absolute().parts for path in paths]
+    while True:
+        names = [str(Path(*each[-count:])) for each, count in zip(parts, shown, strict=True)]
+        held = Counter(names)
+        longer = [
+            place
+            for place, name in enumerate(names)
+            # The same path twice has nothing that tells it apart.
+            if held[name] > 1 and len({parts[other] for other, same in enumerate(names) if same == name}) > 1
+        ]
+        if not longer:
+            return names
+        for place in longer:
+            shown[place] += 1
+
+
 def _show(checks: list[UpgradeCheck], *, verbose: bool) -> None:
+    names = names_of([check.path for check in checks])
     print_table(
         ("file", "stamp", "revision", "messages", "seconds", "memory", "verdict"),
         [
             (
-                check.path.name,
+                name,
                 "-" if check.stamp is None else check.stamp,
                 check.revision or "-",
                 f"{check.messages:,}",
@@ -68,13 +90,13 @@ def _show(checks: list[UpgradeCheck], *, verbose: bool) -> None:
                 "-" if check.peak is None else f"{check.peak / _MEGABYTE:.1f} MB",
                 "ok" if check.ok else "FAILED",
             )
-            for check in checks
+            for name, check in zip(names, checks, strict=True)
         ],
     )
-    for check in checks:
+    for name, check in zip(names, checks, strict=True):
         lines = [f"FAILED: {problem}" for problem in check.problems]
         if verbose:
             lines.extend(f"{used.name}, {used.count} times: {used.reason}" for used in check.exceptions)
             lines.extend(f"note: {note}" for note in check.notes)
         for line in lines:
-            write_line(" ".join(clean(f"{check.path.name}: {line}").split("\n")))
+            write_line(" ".join(clean(f"{name}: {line}").split("\n")))

@@ -29,7 +29,7 @@ def back_up(path: Path, driver: Driver, target: Path) -> Path:
     if os.path.lexists(target):
         raise BackupFailed(f"the copy cannot be made: {target} exists already; name another file")
     # Under its name stands only what is whole: a process that is killed leaves nothing in the way of the next one.
-    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
+    draft = target.with_name(f".{target.name[:200]}.part")
     try:
         draft.unlink(missing_ok=True)
         os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

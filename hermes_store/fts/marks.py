@@ -8,8 +8,13 @@ if TYPE_CHECKING:
 
 def read_mark(connection: "Connection", key: str) -> str | None:
     """The value of a mark, or None."""
-    rows = connection.sql("SELECT value FROM state_meta WHERE key = ?", (key,))
-    return rows[0][0] if rows else None
+    rows = connection.sql("SELECT CAST(value AS BLOB) FROM state_meta WHERE key = ?", (key,))
+    return text_of(rows[0][0]) if rows else None
+
+
+def text_of(value: bytes | None) -> str | None:
+    """The text of a value that was read as bytes: one that is no UTF-8 must not keep a file from being opened."""
+    return None if value is None else value.decode("utf-8", "replace")
 
 
 def set_mark(connection: "Connection", key: str, value: str) -> None:

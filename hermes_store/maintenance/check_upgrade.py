@@ -19,6 +19,7 @@ from hermes_store.database.driver import choose_driver
 from hermes_store.database.health import inspect_file, refuse
 from hermes_store.database.registry import offline_file
 from hermes_store.errors import HermesStoreError, OpenFailed
+from hermes_store.fts.layouts import LEGACY, layouts, objects
 from hermes_store.maintenance import upgrade_child
 from hermes_store.maintenance.upgrade_content import compare_content
 from hermes_store.maintenance.upgrade_exceptions import DECLARED, Context
@@ -41,7 +42,7 @@ from hermes_store.maintenance.upgrade_usage import UsageEffects
 from hermes_store.schema.describe import describe_schema
 from hermes_store.schema.recognise import Recognised, recognise, stamp_by_shape
 from hermes_store.schema.report import OpenReport
-from hermes_store.schema.versions import HEAD_REVISION, REVISIONS, revision_of_stamp, revisions_after
+from hermes_store.schema.versions import HEAD_REVISION, REVISIONS, STAMP, revision_of_stamp, revisions_after
 from hermes_store.settings import Settings
 from hermes_store.store import Store
 
@@ -210,6 +211,7 @@ class _Findings:
         self.used: dict[str, UsedException] = {}
         self.stamp: int | None = None
         self.due: frozenset[str] = frozenset()
+        self.marks_layout = False
         self.header: dict[str, object] = {}
         self.lines: list[str] = []
         self.orphans: dict[tuple[str, str], int] = {}
@@ -236,6 +238,8 @@ class _Findings:
             found = recognise(connection, self.snapshot.name)
             self.stamp = found.stamp
             self.due = _due(connection, found)
+            is_joined = any(layout in LEGACY for layout in layouts(objects(connection)).values())
+            self.marks_layout = "0023" in self.due and is_joined and found.stamp is not None and found.stamp < STAMP
             self.header = header_of(connection)
             self.lines = describe_schema(connection)
             self.orphans = orphans(connection)
@@ -287,6 +291,7 @@ class _Findings:
                 usage=UsageEffects(connection, tables_of(connection, "before"), backfills="0020" in self.due),
                 titles_cleared=frozenset(report.get("titles_cleared", ())),
                 search_rebuilt=bool(report.get("search_rebuilt") or report.get("search_pending")),
+                marks_layout=self.marks_layout,
             )
             found = compare_content(connection, context, changed=bool(report.get("changed") or self.due))
             counts = connection.sql("SELECT (SELECT count(*) FROM main.sessions), (SELECT count(*) FROM main.messages)")

@@ -170,8 +170,25 @@ class _Comparison:
                 self.found.problems.append("schema_version: the stamp was not raised")
         if self.connection.sql("SELECT version_num FROM main.alembic_version") != [(HEAD_REVISION,)]:
             self.found.problems.append("alembic_version: the revision was not noted")
+        self._none_live()
+        if self.context.marks_layout and not self.connection.sql(
+            "SELECT 1 FROM main.state_meta WHERE key = 'fts_optimize_available'"
+        ):
+            self.found.problems.append("state_meta: the mark fts_optimize_available is missing")
+
+    def _none_live(self) -> None:
+        """A file whose messages are all hidden looks like an empty one."""
         if self.connection.sql("SELECT 1 FROM main.messages WHERE active IS NULL LIMIT 1"):
             self.found.problems.append("messages: active is still NULL in some rows")
+        before = tables_of(self.connection, "before").get("messages")
+        if before is None:
+            return
+        was_live = "active IS NULL OR active <> 0" if "active" in before.known else "1"
+        if self.connection.sql(
+            f"SELECT EXISTS (SELECT 1 FROM before.messages WHERE {was_live}) "  # noqa: S608
+            "AND NOT EXISTS (SELECT 1 FROM main.messages WHERE active = 1)"
+        )[0][0]:
+            self.found.problems.append("messages: none of its messages is live, and some were")
 
     def _same(self, before: Table, after: Table, columns: Sequence[str]) -> bool:
         return self._digest(before, columns) == self._digest(after, columns)

@@ -61,13 +61,18 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What predicates may look at. titles_cleared: ids as the report names them."""
+    """What predicates may look at. titles_cleared: ids as the report names them.
+
+    search_rebuilt: an index was filled anew, or left to a later rebuild. marks_layout: the file has to get
+    the mark that its index has an older layout (rule MIGRATE-4).
+    """
 
     connection: "Connection"
     sessions: "SessionEffects"
     usage: "UsageEffects"
     titles_cleared: frozenset[str] = frozenset()
     search_rebuilt: bool = False
+    marks_layout: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from hermes_store.fts.ensure import rebuild_pending
 from hermes_store.fts.indexes import COLUMNS
 from hermes_store.fts.layouts import LEGACY, Layout, fits, layouts, objects
 from hermes_store.maintenance.upgrade_tables import LEFTOVERS, lenient
+from hermes_store.models import ON_DEMAND_TABLES, OnDemandBase
 from hermes_store.repositories.search import SearchFilter
 from hermes_store.schema.describe import (
     beyond,
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from hermes_store.store import Reader
 
 SAMPLES = 20
+_ON_DEMAND = ON_DEMAND_TABLES | {
+    str(index.name) for table in OnDemandBase.metadata.tables.values() for index in table.indexes
+}
+"""Names that an upgrade brings back from what an interrupted rebuild left."""
 _LOOKED_AT = 60  # messages
 _WORD = re.compile(r"(?<!\w)[A-Za-z]{5,24}(?!\w)")
 _CJK = re.compile("[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]{3,}")
@@ -100,7 +105,9 @@ def schema_problems(connection: Connection, before: list[str]) -> tuple[list[str
     kept = beyond_golden(connection)
     new = {name_of(line) for line in after} - {name_of(line) for line in before}
     problems.extend(
-        f"schema: {name} was not there before, and no store has it" for name in kept if name_of(name) in new
+        f"schema: {name} was not there before, and no store has it"
+        for name in kept
+        if name_of(name) in new - _ON_DEMAND
     )
     if kept:
         notes.append(f"kept, beyond the schema of a new store: {', '.join(kept)}")
@@ -129,7 +136,7 @@ def _trigger_problems(connection: Connection) -> list[str]:
         f"schema: lacks the trigger {name}, or has one that does not suit index {index.name}"
         for index, layout in layouts(present).items()
         # Without what an index needs its triggers are taken away, since no message could be written with them.
-        if layout in LEGACY and (driver.has_trigram if index.tokenizer == "trigram" else driver.has_fts5)
+        if layout in LEGACY and index.is_usable(driver)
         for name in index.trigger_names
         if name not in present or not fits(index, layout, present[name])
     ]

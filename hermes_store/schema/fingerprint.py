@@ -14,7 +14,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from hermes_store.fts.indexes import INDEXES
-from hermes_store.fts.marks import set_mark
+from hermes_store.fts.marks import set_mark, text_of
 from hermes_store.fts.nul_rows import WRITER_KEY, same_writer
 from hermes_store.models import Base
 from hermes_store.schema.traits import traits_of
@@ -28,7 +28,8 @@ FINGERPRINT_KEY = "hermes_store_fingerprint"
 _TRAITS = " traits:"
 
 _NOTES = (
-    "SELECT (SELECT value FROM state_meta WHERE key = ?), (SELECT value FROM state_meta WHERE key = ?), "
+    "SELECT (SELECT CAST(value AS BLOB) FROM state_meta WHERE key = ?), "
+    "(SELECT CAST(value AS BLOB) FROM state_meta WHERE key = ?), "
     "(SELECT group_concat(version_num) FROM alembic_version), "
     "EXISTS (SELECT 1 FROM messages WHERE active IS NULL), EXISTS (SELECT 1 FROM schema_version)"
 )
@@ -66,9 +67,9 @@ def current_traits(connection: "Connection") -> frozenset[str] | None:
         if "no such table" in str(exc) or "no such column" in str(exc):
             return None
         raise
-    by_us = writer is None or same_writer(writer, connection.driver)
+    by_us = writer is None or same_writer(text_of(writer), connection.driver)
     settled = revision == HEAD_REVISION and has_stamp and not has_null and by_us
-    known, _, traits = (note if isinstance(note, str) else "").partition(_TRAITS)
+    known, _, traits = (text_of(note) or "").partition(_TRAITS)
     if not settled or known != _current_note(connection):
         return None
     return frozenset(traits.split())

@@ -41,7 +41,10 @@ def last_upgrade(connection: "Connection") -> LastUpgrade | None:
         for field in fields(OpenReport)
         if _fits(field.default, value := found.get(field.name))
     }
-    return LastUpgrade(float(found["at"]), OpenReport(**known))
+    try:
+        return LastUpgrade(float(found["at"]), OpenReport(**known))
+    except OverflowError:
+        return None
 
 
 def _fits(default: object, value: object) -> bool:

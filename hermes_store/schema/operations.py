@@ -131,7 +131,8 @@ def rebuild_table(
 
     columns: name to definition. in_place_of_null: literals for columns that must hold something. sources: tables to
     copy from, by name, each with the expression that orders its rows; all but the table itself are dropped at the end.
-    on_conflict: what a row does that meets one of the same key, for each of the sources. Columns that only the file
+    on_conflict: what a row does that meets one of the same key, for each of the sources; `{others}` stands for taking
+    over the columns that only the file knows. Columns that only the file
     knows are kept, and so are its indexes and triggers. Foreign keys have to be off: rows of sessions that are gone
     stay. It is built under a new name, since renaming the old one away would carry triggers and keys of others along.
     """
@@ -147,15 +148,14 @@ def rebuild_table(
     body = ", ".join([f"{_quoted(name)} {definition}" for name, definition in definitions.items()] + list(constraints))
     _run(operations, f"CREATE TABLE {draft} ({body})")
     for (source, order), conflict in zip(sources.items(), on_conflict, strict=True):
-        copied = [name for name in definitions if name.lower() in live[source]]
-        values = [
-            f"COALESCE({_quoted(name)}, {in_place_of_null[name]})" if name in in_place_of_null else _quoted(name)
-            for name in copied
-        ]
+        copied = [name for name in definitions if name.lower() in live[source] or name in in_place_of_null]
+        others = [_quoted(name) for name in copied if name not in columns]
+        values = [_copied(name, live[source], in_place_of_null) for name in copied]
         _run(
             operations,
             f"INSERT INTO {draft} ({', '.join(map(_quoted, copied))}) SELECT {', '.join(values)} "
-            f"FROM {_quoted(source)} WHERE 1 ORDER BY {_order(order, live[source])} {conflict}",
+            f"FROM {_quoted(source)} WHERE 1 ORDER BY {_order(order, live[source])} "
+            + conflict.replace("{others}", "".join(f", {each} = excluded.{each}" for each in others)),
         )
     _keep_highest_id(operations, table, draft)
     kept = rows(
@@ -171,6 +171,14 @@ def rebuild_table(
     _run(operations, "PRAGMA legacy_alter_table=OFF")
     for (statement,) in kept:
         _run(operations, statement)
+
+
+def _copied(name: str, there: Mapping[str, str], in_place_of_null: Mapping[str, str]) -> str:
+    """What a column gets from a table that may not have it."""
+    instead = in_place_of_null.get(name)
+    if name.lower() not in there:
+        return str(instead)
+    return _quoted(name) if instead is None else f"COALESCE({_quoted(name)}, {instead})"
 
 
 def _order(order: str, there: Mapping[str, str]) -> str:

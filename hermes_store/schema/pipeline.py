@@ -16,7 +16,6 @@ from hermes_store.schema.fingerprint import leave_note
 from hermes_store.schema.last_upgrade import remember_upgrade
 from hermes_store.schema.recognise import (
     Recognised,
-    columns_of,
     holds_rows,
     recognise,
     refuse_unwritable,
@@ -109,13 +108,19 @@ def bring_current(
     return report
 
 
+def _differs_from_alembics(connection: "Connection") -> bool:
+    return bool(
+        connection.sql("SELECT lower(name), pk FROM pragma_table_info('alembic_version')") != [("version_num", 1)]
+    )
+
+
 def _adopt(connection: "Connection", found: Recognised, stamp: int | None, heal_from: str | None) -> str:
     """Note the revision that a file is at: the head for a new one, the one of its stamp for one without.
 
     A table of another shape takes the file back to before the revision that heals it: other programs may have brought
     it in later. Returns the revision.
     """
-    if "alembic_version" in found.tables and "version_num" not in columns_of(connection, "alembic_version"):
+    if "alembic_version" in found.tables and _differs_from_alembics(connection):
         connection.sql("DROP TABLE alembic_version")
     connection.sql(CREATE_REVISION_TABLE)
     revision = found.revision

@@ -63,11 +63,11 @@ _LIVE = "FROM messages AS m WHERE m.session_id = sessions.id AND m.active = 1"
 _IS_JSON = "typeof(m.tool_calls) = 'text' AND json_valid(m.tool_calls)"
 _COUNTS = f"""
     UPDATE sessions SET
-        message_count = (SELECT COUNT(*) {_LIVE}),
-        tool_call_count = (
+        message_count = COALESCE(message_count, (SELECT COUNT(*) {_LIVE})),
+        tool_call_count = COALESCE(tool_call_count, (
             SELECT COALESCE(SUM(CASE WHEN {_IS_JSON} THEN CASE json_type(m.tool_calls)
                 WHEN 'array' THEN json_array_length(m.tool_calls) WHEN 'null' THEN 0 ELSE 1 END ELSE 0 END), 0)
-            {_LIVE} AND m.tool_calls IS NOT NULL)
+            {_LIVE} AND m.tool_calls IS NOT NULL))
     WHERE message_count IS NULL OR tool_call_count IS NULL
 """
 

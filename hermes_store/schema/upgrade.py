@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,8 @@ def bring_up_to_date(
 
     def copy() -> str:
         _forget(made)
+        # Nobody else is at it, so this is what a process left that was killed while it copied.
+        _forget(list(database.path.parent.glob(f".{escape(database.path.name)}.before-upgrade-*.part")))
         target = backup if isinstance(backup, Path) else backup_path(database.path, database.clock)
         made.append(back_up(database.path, database.driver, target))
         return str(target)

@@ -4,6 +4,8 @@ Installed with the package (entry point `pytest11`), so every run of pytest load
 before it is used.
 """
 
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from hermes_store.store import Store
 
 _OPTION = "hermes_snapshots"
+_FLAG = "--hermes-snapshots"
 
 CONVERSATION = (
     ("user", "please check why the docker build stops"),
@@ -27,7 +30,7 @@ CONVERSATION = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The option that turns old files into tests."""
     parser.getgroup("hermes-store").addoption(
-        "--hermes-snapshots",
+        _FLAG,
         dest=_OPTION,
         action="append",
         default=[],
@@ -37,8 +40,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folders absolute once, for worker processes too. Raises UsageError for a folder without files."""
-    folders = [str((config.invocation_params.dir / folder).resolve()) for folder in config.getoption(_OPTION)]
+    """Make the folders absolute once, for worker processes too. Raises UsageError for a folder without files.
+
+    Those of `addopts` in the configuration are looked for from the root folder, as its other paths are, those of the
+    command line and of PYTEST_ADDOPTS from the current one.
+    """
+    named: list[str] = config.getoption(_OPTION)
+    # What the configuration says stands before what was typed.
+    configured = len(named) - _typed(config)
+    folders = [
+        str(((config.rootpath if place < configured else config.invocation_params.dir) / folder).resolve())
+        for place, folder in enumerate(named)
+    ]
     setattr(config.option, _OPTION, folders)
     if not folders:
         return
@@ -52,6 +65,14 @@ def pytest_configure(config: pytest.Config) -> None:
             find_snapshots([Path(folder)])
         except OpenFailed as exc:
             raise pytest.UsageError(f"--hermes-snapshots: {exc}") from exc
+
+
+def _typed(config: pytest.Config) -> int:
+    """How often the option was given for this run alone."""
+    words = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *map(str, config.invocation_params.args)]
+    if "--" in words:
+        words = words[: words.index("--")]
+    return sum(word == _FLAG or word.startswith(f"{_FLAG}=") for word in words)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "SnapshotFile | None":
@@ -114,12 +135,14 @@ class SnapshotItem(pytest.Item):
 
 
 @pytest.fixture
-def hermes_home(tmp_path: Path) -> Iterator[Path]:
-    """A home folder of its own, so that the code under test never meets a real store."""
+def hermes_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home folder of its own, so that the code under test never meets a real store, in threads and processes too."""
     from hermes_store.home import reset_hermes_home_override, set_hermes_home_override
 
     folder = tmp_path / "hermes-home"
     folder.mkdir()
+    # The override is seen in this context alone, the environment everywhere.
+    monkeypatch.setenv("HERMES_HOME", str(folder))
     token = set_hermes_home_override(folder)
     yield folder
     reset_hermes_home_override(token)

@@ -61,7 +61,7 @@ def _rebuild_routing() -> None:
         return
     newest_wins = (
         "ON CONFLICT (scope, session_key) DO UPDATE SET entry_json = excluded.entry_json, "
-        "updated_at = excluded.updated_at WHERE excluded.updated_at >= updated_at"
+        "updated_at = excluded.updated_at{others} WHERE excluded.updated_at >= updated_at"
     )
     sources = [*leftovers, *tables_among(op, [_ROUTING])]
     rebuild_table(

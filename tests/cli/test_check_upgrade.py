@@ -50,6 +50,29 @@ def test_a_failure_stands_below_the_table_and_ends_with_1(run: Run, folder: Path
     assert ran.err == "1 of 2 files do not pass\n"
 
 
+def test_files_of_one_name_are_told_apart_by_their_folders(run: Run, folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "v23.db").write_bytes(b"nothing of the kind\n" * 20)
+    ran = run("db", "check-upgrade", folder / "v10.db", folder / "v23.db", other / "v23.db", other / "v23.db", db=None)
+    names = [line.split()[0] for line in ran.lines[1:5]]
+    old, bad = str(Path("old", "v23.db")), str(Path("other", "v23.db"))
+    assert names == ["v10.db", old, bad, bad]
+    assert [line.split(": ")[0] for line in ran.lines[5:]] == [bad, bad]
+
+
+def test_a_file_that_breaks_the_check_does_not_keep_the_others_from_it(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object) -> None:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("hermes_store.maintenance.check_upgrade.copy_snapshot", breaks)
+    ran = run("db", "check-upgrade", folder, db=None)
+    assert (ran.code, len(ran.lines)) == (1, 5)
+    assert all("RuntimeError: odd" in line for line in ran.lines[3:])
+
+
 def test_verbose_says_what_was_changed_on_purpose(run: Run, folder: Path) -> None:
     lines = run("db", "check-upgrade", "--verbose", folder / "v10.db", db=None).data().lines
     assert any(line.startswith("v10.db: stamp raised, 1 times: ") for line in lines)

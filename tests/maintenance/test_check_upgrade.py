@@ -178,7 +178,7 @@ def test_a_snapshot_that_changes_meanwhile_is_a_failed_check(
 ) -> None:
     Store.open(path).close()
 
-    def meddle(store: Store) -> tuple[list[str], list[str]]:
+    def meddle(*_: object) -> tuple[list[str], list[str]]:
         path.write_bytes(path.read_bytes() + b"x")
         return [], []
 
@@ -191,7 +191,7 @@ def test_a_part_of_the_check_that_breaks_is_a_problem_and_the_others_run(
 ) -> None:
     Store.open(path).close()
 
-    def breaks(store: Store) -> tuple[list[str], list[str]]:
+    def breaks(*_: object) -> tuple[list[str], list[str]]:
         raise RuntimeError("out of order")
 
     monkeypatch.setattr(module, "search_problems", breaks)
@@ -240,6 +240,74 @@ def test_folders_give_their_databases_in_the_order_of_their_numbers(tmp_path: Pa
     assert [path.name for path in find_snapshots([tmp_path])] == ["v1.db", "v2.db", "v10.db"]
     named = [tmp_path / "notes.txt", tmp_path / "v2.db"]
     assert find_snapshots(named) == named
+
+
+def test_the_name_of_one_file_does_not_keep_the_others_from_being_found(tmp_path: Path) -> None:
+    # A digit that is no decimal number, and a link to itself.
+    (tmp_path / "v².db").touch()
+    (tmp_path / "loop.db").symlink_to(tmp_path / "loop.db")
+    assert {path.name for path in find_snapshots([tmp_path])} == {"v².db", "loop.db"}
+    assert not check_upgrade(tmp_path / "loop.db").ok
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        ("recognise", RuntimeError("odd")),
+        ("copy_snapshot", ValueError("odd")),
+        ("header_of", MemoryError("odd")),
+    ],
+)
+def test_whatever_goes_wrong_is_a_problem_of_the_file(
+    any_engine: Engine, path: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: Exception
+) -> None:
+    Store.open(path).close()
+
+    def breaks(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, place, breaks)
+    assert check_upgrade(path).problems == (f"{type(error).__name__}: odd",)
+
+
+@pytest.mark.parametrize("answer", ["[]", "5", "{}", "null", "no JSON"])
+def test_an_upgrade_that_answers_with_nonsense_is_a_failed_check(
+    any_engine: Engine, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    Store.open(path).close()
+    script = tmp_path / "answers"
+    script.write_text(f"#!{sys.executable}\nprint({answer!r})\n", encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(script))
+    assert check_upgrade(path).problems == ("the upgrade ended with exit code 0: it said nothing",)
+
+
+def test_nothing_is_imported_from_the_current_folder(
+    any_engine: Engine, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store.open(path).close()
+    place = tmp_path / "ci"
+    place.mkdir()
+    for name in ("json.py", "alembic.py", "sqlalchemy.py", "hermes_store.py", "sitecustomize.py"):
+        (place / name).write_text(f"open('executed', 'a').write({name!r})\nraise SystemExit(3)\n", encoding="utf-8")
+    monkeypatch.chdir(place)
+    # As for `python -m`, and for a console that was left in a file.
+    monkeypatch.syspath_prepend("")
+    monkeypatch.setenv("PYTHONINSPECT", "1")
+    assert check_upgrade(path).problems == ()
+    assert not (place / "executed").exists()
+
+
+def test_what_stands_in_pythonpath_counts(
+    any_engine: Engine, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store.open(path).close()
+    place = tmp_path / "own"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(f"open({str(tmp_path / 'loaded')!r}, 'w').close()\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    assert check_upgrade(path).problems == ()
+    assert (tmp_path / "loaded").exists()
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty"])

@@ -7,7 +7,8 @@ import pytest
 
 from hermes_store.database import load_driver
 from hermes_store.maintenance.check_upgrade import check_upgrade
-from hermes_store.maintenance.upgrade_exceptions import DECLARED, LEFTOVERS
+from hermes_store.maintenance.upgrade_exceptions import DECLARED
+from hermes_store.maintenance.upgrade_tables import LEFTOVERS
 from tests.maintenance.conftest import Upgraded
 from tests.snapshots.build import VARIANTS, build_version
 from tests.snapshots.damaged import DAMAGES

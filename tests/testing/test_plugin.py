@@ -63,6 +63,22 @@ def test_a_folder_outside_of_the_project(pytester: pytest.Pytester, old: Path, t
     result.stdout.fnmatch_lines([f"{old.as_posix()}/bad.db::upgrade", f"{old.as_posix()}/v1.db::upgrade"])
 
 
+def test_a_folder_of_the_configuration_is_looked_for_from_the_root(
+    pytester: pytest.Pytester, old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (old / "bad.db").unlink()
+    pytester.makeini("[pytest]\naddopts = --hermes-snapshots old")
+    below = pytester.mkdir("below")
+    mine = pytester.mkdir("below/mine")
+    (old / "v10.db").rename(mine / "v10.db")
+    monkeypatch.chdir(below)
+    run(pytester, "-v").assert_outcomes(passed=1)
+    run(pytester, "-v", "--hermes-snapshots", "mine").assert_outcomes(passed=2)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--hermes-snapshots=mine")
+    run(pytester, "-v").assert_outcomes(passed=2)
+    run(pytester, "-n", "2").assert_outcomes(passed=2)
+
+
 @pytest.mark.parametrize("folder", ["missing", "empty"])
 def test_a_folder_without_files_is_an_error(pytester: pytest.Pytester, folder: str) -> None:
     pytester.mkdir("empty")
@@ -74,6 +90,7 @@ def test_a_folder_without_files_is_an_error(pytester: pytest.Pytester, folder: s
 def test_the_fixtures(pytester: pytest.Pytester, old: Path) -> None:
     pytester.makepyfile(
         """
+        import subprocess, sys, threading
         from pathlib import Path
         from hermes_store import SessionDB, Store, get_hermes_home
         from hermes_store.testing.plugin import CONVERSATION
@@ -82,6 +99,15 @@ def test_the_fixtures(pytester: pytest.Pytester, old: Path) -> None:
             assert get_hermes_home() == hermes_home
             SessionDB().close()
             assert (hermes_home / "state.db").exists()
+
+        def test_home_elsewhere(hermes_home):
+            found = []
+            thread = threading.Thread(target=lambda: found.append(get_hermes_home()))
+            thread.start()
+            thread.join()
+            script = "from hermes_store import get_hermes_home; print(get_hermes_home())"
+            said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+            assert found == [hermes_home] == [Path(said.strip())]
 
         def test_store(hermes_store):
             assert hermes_store.path == get_hermes_home() / "state.db"
@@ -105,7 +131,7 @@ def test_the_fixtures(pytester: pytest.Pytester, old: Path) -> None:
             assert other.read_bytes() == original.read_bytes() == before
         """
     )
-    run(pytester, "-W", "error").assert_outcomes(passed=4)
+    run(pytester, "-W", "error").assert_outcomes(passed=5)
 
 
 def test_loading_the_plugin_imports_nothing_of_the_package() -> None:
