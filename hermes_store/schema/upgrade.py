@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from hermes_store.database.backup import back_up, backup_path
 from hermes_store.database.health import first_open_lock
 from hermes_store.database.journal import apply_pragmas
-from hermes_store.errors import StoreLocked
+from hermes_store.errors import HermesStoreError, OperationFailed, StoreLocked
 from hermes_store.schema.fingerprint import current_traits
+from hermes_store.schema.last_upgrade import last_upgrade
 from hermes_store.schema.recognise import recognise, refuse_unwritable
 from hermes_store.schema.report import OpenReport, Progress
 from hermes_store.schema.traits import traits_of
@@ -81,12 +82,26 @@ def bring_up_to_date(
         try:
             report = database.writer.run(body, patience=patience)
         except BaseException:
-            # Nothing was changed, so the file itself is what the copy was.
-            _forget(made)
+            if made and not _is_committed(database, made[-1]):
+                # Nothing was changed, so the file itself is what the copy was.
+                _forget(made)
             raise
     with database.writer.exclusive() as connection:
         database.set_traits(traits_of(connection))
     return report
+
+
+def _is_committed(database: "Database", copy: Path) -> bool:
+    """Whether the upgrade that made this copy is in the file: an interrupt may come right behind the COMMIT."""
+    try:
+        with database.writer.exclusive() as connection:
+            note = last_upgrade(connection)
+    except OperationFailed as exc:
+        # The oldest files have no table for notes. Else one copy too many is better than one too few.
+        return "no such table" not in str(exc)
+    except HermesStoreError:
+        return True
+    return note is not None and note.report.backup == str(copy)
 
 
 def _forget(made: list[Path]) -> None:

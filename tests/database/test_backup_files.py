@@ -1,6 +1,5 @@
 """The files around a copy that is made before an upgrade: under its name stands a whole copy, or nothing."""
 
-import os
 import signal
 import subprocess
 import sys
