@@ -162,6 +162,10 @@ class StoreLocked(OperationFailed):
     """database is locked"""
 
 
+class UpgradeRunning(StoreLocked):
+    """Another process has been upgrading this file for too long."""
+
+
 class DiskFull(OperationFailed):
     """database or disk is full"""
 

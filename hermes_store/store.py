@@ -18,6 +18,7 @@ from hermes_store.database.health import (
     first_open_lock,
     half_made,
     inspect_file,
+    is_being_upgraded,
     make_folder,
     quarantine,
     refuse,
@@ -27,7 +28,7 @@ from hermes_store.database.health import (
 from hermes_store.database.lease import Lease
 from hermes_store.database.vacuum import vacuum
 from hermes_store.database.writer import Wait
-from hermes_store.errors import HermesStoreError, InvalidValue, OpenFailed, SessionNotFound, StoreLocked
+from hermes_store.errors import HermesStoreError, InvalidValue, OpenFailed, SessionNotFound, StoreLocked, UpgradeRunning
 from hermes_store.fts.cure import cure_indexes
 from hermes_store.home import default_store_path, is_default_store
 from hermes_store.operations.append import NewMessage, add_message, append_message, clear_messages, guard_transcript
@@ -38,7 +39,7 @@ from hermes_store.operations.usage import NewUsage, record_usage
 from hermes_store.repositories import Repositories
 from hermes_store.schema.reading import prepare_for_reading
 from hermes_store.schema.report import OpenReport, Progress
-from hermes_store.schema.upgrade import bring_up_to_date
+from hermes_store.schema.upgrade import UPGRADE_PATIENCE, bring_up_to_date
 from hermes_store.settings import Settings
 
 if TYPE_CHECKING:
@@ -255,11 +256,15 @@ class Store:
     @classmethod
     def _open_file(cls, target: Path, way: "_Way", *, new_file: bool, alone: bool) -> "Store":
         wait = Wait(way.clock, way.settings.patience, way.settings.guard_patience)
+        long_wait = Wait(way.clock, UPGRADE_PATIENCE, way.settings.guard_patience)
         while True:
             try:
                 return cls._try_file(target, way, new_file=new_file, alone=alone)
+            except UpgradeRunning:
+                raise
             except StoreLocked as exc:
-                wait.pause_or_raise(exc)
+                # An upgrade of a large file in DELETE mode keeps readers out too, so that not even a look is possible.
+                (long_wait if not alone and is_being_upgraded(target) else wait).pause_or_raise(exc)
 
     @classmethod
     def _try_file(cls, target: Path, way: "_Way", *, new_file: bool, alone: bool) -> "Store":

@@ -127,7 +127,7 @@ def check(context: click.Context, options: Options) -> None:
         for line in unknown:
             talk(f"kept, unknown here: {line}")
         talk(
-            "the schema differs; db upgrade adds what is missing and makes indexes anew; columns stay"
+            "the schema differs; hermes-store db upgrade adds what is missing and makes indexes anew"
             if proposed or missing
             else "the schema is current"
         )

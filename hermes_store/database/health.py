@@ -167,6 +167,20 @@ def first_open_lock(path: Path, clock: Clock, *, patience: float = _LOCK_PATIENC
         os.close(descriptor)
 
 
+def is_being_upgraded(path: Path) -> bool:
+    """True while another process, or thread, has the lock of a first open or an upgrade. Makes no file."""
+    if os.name != "posix":
+        return False
+    try:
+        descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False  # nobody has ever taken it
+    try:
+        return not _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

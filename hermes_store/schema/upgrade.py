@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hermes_store.database.backup import back_up, backup_path
 from hermes_store.database.health import first_open_lock
 from hermes_store.database.journal import apply_pragmas
-from hermes_store.errors import HermesStoreError, OperationFailed, StoreLocked
+from hermes_store.errors import HermesStoreError, OperationFailed, UpgradeRunning
 from hermes_store.schema.fingerprint import current_traits
 from hermes_store.schema.last_upgrade import last_upgrade
 from hermes_store.schema.recognise import recognise, refuse_unwritable
@@ -118,7 +118,7 @@ def _turn(database: "Database", *, alone: bool) -> Iterator[None]:
         return
     with first_open_lock(database.path, database.clock, patience=UPGRADE_PATIENCE) as held:
         if not held:
-            raise StoreLocked(f"database is locked: another process has been upgrading {database.path} for too long")
+            raise UpgradeRunning(f"database is locked: another process has been upgrading {database.path} for too long")
         yield
 
 
