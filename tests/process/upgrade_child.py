@@ -23,6 +23,9 @@ from tests.process import upgrade_faults as faults
 
 INI = Path(__file__).parents[2] / "alembic.ini"
 
+DEFAULT_CACHE = -2000
+"""SQLite's own size of the cache, in KiB, which are negative."""
+
 kept: list[Any] = []
 """Connections that outlive their command."""
 
@@ -195,8 +198,10 @@ def killed_by_chance(path: str, moment: float, while_committing: bool, environme
 
 def hold_at(path: str, step: str, driver: str, pages: int | None = None) -> dict[str, Any]:
     """Upgrade, and stop before the step until a line comes; `pages` that may be kept in memory."""
-    if pages is not None:
-        faults.on_every_connection(lambda opened: opened.execute(f"PRAGMA cache_size={pages}"))
+    # A command before this one may have left another number behind.
+    faults.on_every_connection(
+        lambda opened: opened.execute(f"PRAGMA cache_size={DEFAULT_CACHE if pages is None else pages}")
+    )
 
     def progress(begun: str) -> None:
         if begun.startswith(step):
