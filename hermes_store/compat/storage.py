@@ -8,6 +8,7 @@ from hermes_store.compat.handle import Handle
 from hermes_store.errors import StoreLocked
 from hermes_store.fts.rebuild import status, step
 from hermes_store.maintenance.optimize import StorageProgress, is_optimize_available, optimize_storage
+from hermes_store.store import Store
 
 
 class StorageMethods(Handle):
@@ -15,7 +16,7 @@ class StorageMethods(Handle):
 
     def fts_optimize_available(self) -> bool:
         """Whether `optimize_fts_storage` has anything to do; False for a handle that only reads. Rule FTS-8."""
-        return is_optimize_available(self.store)
+        return self._with_store(is_optimize_available)
 
     def optimize_fts_storage(
         self, *, progress_cb: Callable[[dict[str, Any]], object] | None = None, vacuum: bool = True
@@ -27,11 +28,13 @@ class StorageMethods(Handle):
         raises; the next call goes on from there.
         """
         tell = None if progress_cb is None else _as_dicts(progress_cb)
-        return optimize_storage(self.store, progress=tell, vacuum=bool(vacuum)).as_dict()
+        return self._with_store(
+            lambda store: optimize_storage(store, progress=tell, vacuum=bool(vacuum)).as_dict(),
+        )
 
     def fts_rebuild_status(self) -> dict[str, Any] | None:
         """`pending`, `total`, `indexed` and `percent` of a rebuild, in ids; None where none is. Rule FTS-9."""
-        with self.store.reader() as reader:
+        with self._reader() as reader:
             now = status(reader.connection)
         if now is None:
             return None
@@ -42,13 +45,16 @@ class StorageMethods(Handle):
 
         True also where the file was locked: call again later. False for a handle that only reads.
         """
-        store = self.store
-        if store.read_only or not store.driver.has_fts5:
-            return False
-        try:
-            return store.write(lambda unit: step(unit.connection))
-        except StoreLocked:
-            return True
+        return self._with_store(_step)
+
+
+def _step(store: Store) -> bool:
+    if store.read_only or not store.driver.has_fts5:
+        return False
+    try:
+        return store.write(lambda unit: step(unit.connection))
+    except StoreLocked:
+        return True
 
 
 def _as_dicts(progress_cb: Callable[[dict[str, Any]], object]) -> Callable[[StorageProgress], object]:

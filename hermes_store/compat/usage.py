@@ -1,7 +1,11 @@
-"""Tokens and cost, as Hermes Agent reports them (rules USAGE-*)."""
+"""Tokens and cost, as Hermes Agent reports them (rules USAGE-*, RUNTIME-1 to RUNTIME-4)."""
+
+from typing import Any
 
 from hermes_store.compat.handle import Handle
 from hermes_store.operations.usage import NewUsage
+from hermes_store.runtime.usage_queue import tell_refused
+from hermes_store.runtime.usage_reports import UsageReport
 
 
 class UsageMethods(Handle):
@@ -29,8 +33,8 @@ class UsageMethods(Handle):
     ) -> None:
         """Add to what a session has used, with `absolute` overwrite it; an unknown session is created.
 
-        Costs in USD. Rules USAGE-1 to USAGE-5. Raises InvalidValue for an id that is None and for what is no number;
-        nothing is written then.
+        Costs in USD. Queued usage is stored first. Rules USAGE-1 to USAGE-5. Raises InvalidValue for an id that is
+        None and for what is no number; nothing is written then.
         """
         usage = NewUsage(
             input_tokens=input_tokens,
@@ -49,4 +53,31 @@ class UsageMethods(Handle):
             billing_base_url=billing_base_url,
             billing_mode=billing_mode,
         )
+        self.flush_token_counts()
         self._write_transcript(lambda unit: unit.record_usage(session_id, usage, absolute=bool(absolute)))
+
+    def queue_token_counts(self, session_id: str, **kwargs: Any) -> None:
+        """Report what `update_token_counts` takes, without waiting for the database. Rules RUNTIME-1 and RUNTIME-2.
+
+        What cannot be stored is a warning in the log. After `close()` it is stored at once, and may raise.
+        """
+        queue = self._usage_queue()
+        if queue is not None:
+            fields = dict(kwargs)
+            absolute = bool(fields.pop("absolute", False))
+            try:
+                report = UsageReport(session_id, NewUsage(**fields), absolute)
+            except Exception as exc:  # noqa: BLE001 - a report never fails the call of a model that it is about
+                tell_refused(session_id, exc)
+                return
+            if queue.put(report):
+                return
+        self.update_token_counts(session_id, **kwargs)
+
+    def flush_token_counts(self, timeout: float = 5.0) -> bool:
+        """Wait, for `timeout` seconds at most, until queued usage is stored; never raises. Rule RUNTIME-3.
+
+        False if something is not stored yet, and at once inside a unit of this thread.
+        """
+        queue = self._queue
+        return queue is None or queue.flush(timeout)

@@ -55,13 +55,14 @@ def test_a_closed_read_only_store_says_so(filled: Store, path: Path) -> None:
         by_reader(store)
 
 
-def test_a_closed_session_db_says_so(db: SessionDB) -> None:
+def test_the_store_of_a_closed_session_db_says_so(db: SessionDB) -> None:
+    store = db.store
     db.close()
     db.close()
     with pytest.raises(StoreClosed):
-        db.get_session("a")
+        _ = db.store
     with pytest.raises(StoreClosed):
-        db.create_session("a", "cli")
+        by_reader(store)
 
 
 @writing

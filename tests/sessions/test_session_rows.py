@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes_store import SessionDB, Store
-from hermes_store.errors import ReadOnlyStore, SessionNotFound, StoreClosed
+from hermes_store.errors import ReadOnlyStore, SessionNotFound
 from tests.sessions.raw import RawFile, on_one_engine, present
 from tests.support.clocks import FakeClock
 
@@ -144,13 +144,6 @@ def test_a_handle_that_only_reads_refuses_to_write(db: SessionDB, path: Path) ->
         with pytest.raises(ReadOnlyStore):
             reading.end_session("a", "x")
         assert reading.get_session("a") == before
-
-
-def test_a_closed_handle_says_so_and_closes_again(db: SessionDB) -> None:
-    db.close()
-    db.close()
-    with pytest.raises(StoreClosed):
-        db.get_session("a")
 
 
 def test_the_path_outlives_the_handle(db: SessionDB, path: Path) -> None:

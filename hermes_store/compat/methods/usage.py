@@ -26,6 +26,6 @@ METHODS: tuple[Method, ...] = (
         State.PLANNED,
         "usage",
     ),
-    Method("queue_token_counts", "(session_id, **kwargs)", "None", State.PLANNED, "usage"),
-    Method("flush_token_counts", "(timeout=5.0)", "bool", State.PLANNED, "usage"),
+    Method("queue_token_counts", "(session_id, **kwargs)", "None", State.BUILT, "usage"),
+    Method("flush_token_counts", "(timeout=5.0)", "bool", State.BUILT, "usage"),
 )

@@ -1,0 +1,1 @@
+"""What a long-running program needs around a store: queued usage, shared handles, and a store for asyncio."""

@@ -1,0 +1,110 @@
+"""`queue_token_counts` and `flush_token_counts` among the other methods (rules RUNTIME-1 to RUNTIME-3)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_store import SessionDB
+from hermes_store.errors import NestedUnit
+from tests.runtime.helpers import PATIENCE, warnings
+
+
+@pytest.fixture
+def db(db: SessionDB) -> SessionDB:
+    db.create_session("a", "cli")
+    return db
+
+
+def row(db: SessionDB, session_id: str = "a") -> dict[str, Any]:
+    found = db.get_session(session_id)
+    assert found is not None
+    return found
+
+
+def test_five_reports_become_one_sum(db: SessionDB) -> None:
+    for _ in range(5):
+        db.queue_token_counts("a", input_tokens=10, output_tokens=1, api_call_count=1)
+    assert db.flush_token_counts(PATIENCE)
+    found = row(db)
+    assert (found["input_tokens"], found["output_tokens"], found["api_call_count"]) == (50, 5, 5)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda db: db.get_session("a"),
+        lambda db: db.list_sessions_rich(min_message_count=0)[0],
+        lambda db: db.export_session("a"),
+        lambda db: db.export_all()[0],
+    ],
+    ids=["get_session", "list_sessions_rich", "export_session", "export_all"],
+)
+def test_whoever_looks_sees_what_was_queued(look: Callable[[SessionDB], dict[str, Any]], db: SessionDB) -> None:
+    for total in range(1, 6):
+        db.queue_token_counts("a", input_tokens=1)
+        assert look(db)["input_tokens"] == total
+
+
+def test_what_is_stored_at_once_comes_after_what_was_queued(db: SessionDB) -> None:
+    for _ in range(5):
+        db.queue_token_counts("a", input_tokens=100)
+        db.update_token_counts("a", input_tokens=7, absolute=True)
+        db.queue_token_counts("a", input_tokens=1)
+        assert row(db)["input_tokens"] == 8
+
+
+def test_a_queued_absolute_total_overwrites(db: SessionDB) -> None:
+    db.queue_token_counts("a", input_tokens=100, model="m")
+    db.queue_token_counts("a", input_tokens=5, absolute=True)
+    assert (row(db)["input_tokens"], row(db)["model"]) == (5, "m")
+
+
+@pytest.mark.parametrize("remove", [lambda db: db.delete_session("a"), lambda db: db.prune_sessions(0)])
+def test_usage_does_not_bring_a_removed_session_back(remove: Callable[[SessionDB], object], db: SessionDB) -> None:
+    db.append_message("a", "user", "old", timestamp=1.0)
+    db.end_session("a", "done")
+    db.queue_token_counts("a", input_tokens=1)
+    assert remove(db)
+    assert db.flush_token_counts(PATIENCE)
+    assert db.get_session("a") is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [({"input_tokens": "secret words"}, "InvalidValue"), ({"prompt_tokens": 1}, "TypeError")],
+)
+def test_a_report_that_cannot_be_stored_is_a_warning(
+    arguments: dict[str, Any], kind: str, db: SessionDB, caplog: pytest.LogCaptureFixture
+) -> None:
+    db.queue_token_counts("a", **arguments)
+    db.queue_token_counts("a", input_tokens=1)
+    assert db.flush_token_counts(PATIENCE)
+    assert row(db)["input_tokens"] == 1
+    assert warnings(caplog) == [f"usage of session 'a' could not be stored: {kind}"]
+
+
+@pytest.mark.parametrize("session_id", [None, "nul\0"])
+def test_a_report_about_no_session_is_a_warning(
+    session_id: Any, db: SessionDB, caplog: pytest.LogCaptureFixture
+) -> None:
+    db.queue_token_counts(session_id, input_tokens=1)
+    assert db.flush_token_counts(PATIENCE)
+    assert warnings(caplog) == [f"usage of session {session_id!r} could not be stored: InvalidValue"]
+
+
+def test_inside_a_unit_queueing_works_and_nobody_waits_for_it(db: SessionDB) -> None:
+    with db.store.transaction() as unit:
+        db.queue_token_counts("a", input_tokens=1)
+        assert not db.flush_token_counts(PATIENCE)
+        with pytest.raises(NestedUnit):
+            db.update_token_counts("a", input_tokens=1)
+        unit.append("a", "user", "words")
+    assert row(db)["input_tokens"] == 1
+
+
+def test_nothing_queued_is_nothing_to_wait_for(db: SessionDB, path: Path) -> None:
+    assert db.flush_token_counts(0)
+    with SessionDB(path, read_only=True) as reading:
+        assert reading.flush_token_counts(0)
