@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from benchmarks.cases import CASES, Case, Workbench, chosen
 from benchmarks.runner import Result, ResultDiffers, as_json, measure, show, summarise
 from benchmarks.seed import seeded_store
+from benchmarks.tail import APPENDS, NAME, WORK, Tail, measure_tail, show_tail
 from hermes_store import HermesStoreError, Settings
 from hermes_store.database import choose_driver
 
@@ -25,7 +27,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Time every case beside its floor: the same work written by hand on the same DB-API module.",
-        epilog=f"cases: {', '.join(case.name for case in CASES)}",
+        epilog=f"cases: {', '.join((*(case.name for case in CASES), NAME))}",
     )
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="only cases that begin so; repeats")
     parser.add_argument("--rounds", type=_positive, help="samples of each side (default 15)")
@@ -61,7 +63,9 @@ def main(given: list[str] | None = None) -> int:
         os.environ[DRIVER_VARIABLE] = options.driver
     settings = Settings.from_environment()
     try:
-        cases = chosen(options.case)
+        has_tail = not options.case or any(NAME.startswith(name) and name != "append" for name in options.case)
+        others = [name for name in options.case if name == "append" or not NAME.startswith(name)]
+        cases = chosen(others) if others or not options.case else []
         driver = choose_driver(settings.driver)
     except (LookupError, HermesStoreError) as exc:
         talk.print(str(exc), markup=False)
@@ -78,6 +82,13 @@ def main(given: list[str] | None = None) -> int:
                 results.append(_run(case, bench, rounds=rounds, seconds=0.005 if options.quick else 0.1))
             except ResultDiffers as exc:
                 differing[case.name] = str(exc)
+        tail: Tail | None = None
+        if has_tail:
+            talk.print(f"{NAME}: {WORK} ...", style="dim", markup=False)
+            try:
+                tail = measure_tail(bench, 200 if options.quick else APPENDS)
+            except ResultDiffers as exc:
+                differing[NAME] = str(exc)
         mode = bench.journal_mode
     environment: dict[str, Any] = {
         "Python": platform.python_version(),
@@ -87,7 +98,7 @@ def main(given: list[str] | None = None) -> int:
         "messages": messages,
         "seed": options.seed,
     }
-    _report(options.json, results, environment, differing)
+    _report(options.json, results, tail, environment, differing)
     for name, where in differing.items():
         talk.print(f"{name} differs from its floor: {where}", style="red", markup=False)
     return 1 if differing else 0
@@ -98,12 +109,24 @@ def _run(case: Case, bench: Workbench, *, rounds: int, seconds: float) -> Result
     return summarise(case.name, case.work, case.target, binding=case.binding, measured=measured)
 
 
-def _report(target: str | None, results: list[Result], environment: dict[str, Any], differing: dict[str, str]) -> None:
-    data = json.dumps(as_json(results, environment, differing), indent=2)
+def _report(
+    target: str | None,
+    results: list[Result],
+    tail: Tail | None,
+    environment: dict[str, Any],
+    differing: dict[str, str],
+) -> None:
+    found = as_json(results, environment, differing)
+    if tail is not None:
+        found["tail"] = {**asdict(tail), "verdicts": tail.verdicts()}
+    data = json.dumps(found, indent=2)
     table = Console(stderr=target == "-")
     if not table.is_terminal:
         table = Console(stderr=target == "-", width=WIDTH)
-    show(table, results, environment)
+    if results:
+        show(table, results, environment)
+    if tail is not None:
+        show_tail(table, tail)
     if target == "-":
         print(data)
     elif target is not None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hermes_store.clock import Clock
-    from hermes_store.compat import SessionDB
+    from hermes_store.compat import AsyncSessionDB, SessionDB
     from hermes_store.database import connect
     from hermes_store.errors import HermesStoreError
+    from hermes_store.events import Counters, Events
     from hermes_store.home import get_hermes_home
     from hermes_store.operations.append import NewMessage
     from hermes_store.operations.usage import NewUsage
@@ -25,13 +26,20 @@ if TYPE_CHECKING:
     )
     from hermes_store.repositories.search import SearchFilter
     from hermes_store.repositories.sessions import SessionFilter
+    from hermes_store.runtime.async_store import AsyncStore
+    from hermes_store.runtime.event_log import EventLog
     from hermes_store.schema.report import OpenReport
     from hermes_store.settings import JournalMode, Settings
     from hermes_store.store import Reader, Store, Unit
 
 _HOMES = {
+    "AsyncSessionDB": "hermes_store.compat",
+    "AsyncStore": "hermes_store.runtime.async_store",
     "Clock": "hermes_store.clock",
     "ContextMessage": "hermes_store.repositories.records",
+    "Counters": "hermes_store.events",
+    "EventLog": "hermes_store.runtime.event_log",
+    "Events": "hermes_store.events",
     "HermesStoreError": "hermes_store.errors",
     "JournalMode": "hermes_store.settings",
     "MessageRecord": "hermes_store.repositories.records",
@@ -55,8 +63,13 @@ _HOMES = {
 
 __all__ = [  # noqa: RUF022 - the names above, and the version
     "__version__",
+    "AsyncSessionDB",
+    "AsyncStore",
     "Clock",
     "ContextMessage",
+    "Counters",
+    "EventLog",
+    "Events",
     "HermesStoreError",
     "JournalMode",
     "MessageRecord",

@@ -202,6 +202,10 @@ class IndexDamaged(CorruptStore):
     """A full-text index is damaged; the messages themselves are not."""
 
 
+class StateDbCorruptError(CorruptStore):
+    """The file itself is damaged, not only a search index: this process writes into it no more."""
+
+
 class DriverMisuse(DriverFailure, sqlite3.ProgrammingError):
     """The driver was used in a way it does not allow."""
 
@@ -225,6 +229,10 @@ class StoreClosed(HermesStoreError, sqlite3.ProgrammingError):
     """This handle was closed; open the store again."""
 
 
+class ReopenFailed(OpenFailed):
+    """The connection was closed while a call was in flight, and the store could not be opened again."""
+
+
 class WrongProcess(HermesStoreError, RuntimeError):
     """A handle belongs to the process that opened it; open the store again after a fork."""
 
@@ -242,6 +250,23 @@ class UnitLost(HermesStoreError, RuntimeError):
 
 class UnitEnded(HermesStoreError, RuntimeError):
     """This unit of work has ended; open another one."""
+
+
+# -- files that are no longer what was opened ---------------------------------------------------------------
+
+
+class StateDbReplacedError(HermesStoreError, RuntimeError):
+    """state.db was replaced underneath this handle; close it and open the store again."""
+
+    needs_action = True
+
+
+class DeletedWalGenerationError(StateDbReplacedError):
+    """A deleted state.db-wal or state.db-shm is still in use, so what is written there would be lost."""
+
+
+class RetiredGenerationCaptureError(HermesStoreError, RuntimeError):
+    """The log that nothing points at any more could not be saved beside the store."""
 
 
 # -- guards of the transcript -------------------------------------------------------------------------------

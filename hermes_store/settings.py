@@ -22,7 +22,9 @@ class Settings:
     journal_mode: the mode that new files get where the SQLite library allows it.
     patience: seconds that a unit waits for the write lock.
     transcript_patience: the same for appends, whose loss would lose a turn.
-    reader_limit: read-only connections alive at once.
+    guard_patience: seconds that a unit waits for a session that is being compressed.
+    reader_limit: read-only connections to one file alive at once, over all handles of the process.
+    slow_statement: seconds from which on a statement is told of as slow.
     """
 
     driver: str | None = None
@@ -31,6 +33,7 @@ class Settings:
     transcript_patience: float = 60.0
     guard_patience: float = 5.0
     reader_limit: int = 8
+    slow_statement: float = 1.0
 
     @classmethod
     def from_environment(cls) -> "Settings":

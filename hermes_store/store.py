@@ -27,9 +27,10 @@ from hermes_store.database.health import (
 )
 from hermes_store.database.lease import Lease
 from hermes_store.database.vacuum import vacuum
-from hermes_store.database.writer import Wait
+from hermes_store.database.waiting import Wait
 from hermes_store.errors import HermesStoreError, InvalidValue, OpenFailed, SessionNotFound, StoreLocked, UpgradeRunning
-from hermes_store.fts.cure import cure_indexes
+from hermes_store.events import NO_EVENTS, Counters, Events
+from hermes_store.fts.keeper import Keeper
 from hermes_store.home import default_store_path, is_default_store
 from hermes_store.operations.append import NewMessage, add_message, append_message, clear_messages, guard_transcript
 from hermes_store.operations.delete import SECONDS_PER_DAY, delete_conversation, remove, select_expired
@@ -161,6 +162,7 @@ class _Way:
     clock: Clock
     backup: Path | bool
     progress: Progress | None
+    events: Events
 
 
 def _copy_target(backup: bool | str | os.PathLike[str]) -> Path | bool:  # noqa: FBT001 - as it was given
@@ -192,17 +194,19 @@ class Store:
         progress: Progress | None = None,
         settings: Settings | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        events: Events = NO_EVENTS,
     ) -> "Store":
         """Open the store at `path`, by default that of the profile in force, and bring it to the current shape.
 
         `create=False`: a missing file is an error. `read_only`: nothing on disk is changed, older files are read as
         they are. `backup`: a verified copy is made before a file that has content is changed, beside it or at the path
-        that is given; `report.backup` says where. `progress` is told each step of an upgrade. Raises OpenFailed
-        (StoreMissing, NotWritable, SchemaTooNew, StampUnreadable, BackupFailed, DriverConflict), NotADatabase,
-        NotAStore, StoreLocked, CorruptStore. Rules FILE-1 to FILE-6 and SCHEMA-3 to SCHEMA-12.
+        that is given; `report.backup` says where. `progress` is told each step of an upgrade, `events` what the store
+        does. Raises OpenFailed (StoreMissing, NotWritable, SchemaTooNew, StampUnreadable, BackupFailed and others),
+        NotADatabase, NotAStore, StoreLocked, CorruptStore, DeletedWalGenerationError. Rules FILE-1 to FILE-6,
+        SCHEMA-3 to SCHEMA-12, DAMAGE-3 and EVENT-1.
         """
         chosen = settings if settings is not None else Settings.from_environment()
-        way = _Way(choose_driver(chosen.driver), chosen, clock, _copy_target(backup), progress)
+        way = _Way(choose_driver(chosen.driver), chosen, clock, _copy_target(backup), progress, events)
         target = default_store_path() if path is None else Path(path)
         if str(target) != IN_MEMORY:
             # Once and for all: the process may change its folder.
@@ -269,7 +273,13 @@ class Store:
     @classmethod
     def _try_file(cls, target: Path, way: "_Way", *, new_file: bool, alone: bool) -> "Store":
         database = Database.open_writable(
-            target, driver=way.driver, settings=way.settings, clock=way.clock, new_file=new_file, cure=cure_indexes
+            target,
+            driver=way.driver,
+            settings=way.settings,
+            clock=way.clock,
+            new_file=new_file,
+            events=way.events,
+            keeper=Keeper,
         )
         try:
             report = bring_up_to_date(
@@ -278,6 +288,7 @@ class Store:
         except BaseException:
             database.close()
             raise
+        database.writer.serve()
         return cls(database, way.settings, way.clock, report)
 
     @classmethod
@@ -288,6 +299,7 @@ class Store:
             driver=way.driver,
             settings=way.settings,
             clock=way.clock,
+            events=way.events,
             prepare_reader=lambda connection: prepare_for_reading(connection, str(target)),
         )
         return cls(database, way.settings, way.clock, OpenReport())
@@ -323,6 +335,16 @@ class Store:
     def settings(self) -> Settings:
         """How this store was opened."""
         return self._settings
+
+    @property
+    def in_unit(self) -> bool:
+        """True inside a unit of this handle in the calling thread, or a reader that shares its connection."""
+        return not self.read_only and self._database.writer.held_by_this_thread
+
+    @property
+    def counters(self) -> Counters:
+        """What this handle has done since it was opened. Rule EVENT-2."""
+        return self._database.teller.counters.copy()
 
     # -- reading --------------------------------------------------------------------------------------------
 

@@ -39,6 +39,15 @@ def info(options: Options) -> None:
         state = "complete" if index.complete else "incomplete"
         text = f"{state}, {index.rows:,} of {index.rows_due:,} messages, {index.triggers} triggers; {index.layout}"
         rows.append((f"index {index.name}", text if index.present else "not there"))
+        if index.present:
+            rows.append((f"segments of {index.name}", f"{index.segments:,}"))
+    rows.append(("log", f"{found.log_size:,} bytes"))
+    rows.append(("free pages", f"{found.free_pages:,}"))
+    repairs = found.index_repairs
+    if repairs.last is not None:
+        rows.append(
+            ("indexes mended", f"{repairs.count:,} times, last {moment(repairs.last)}: {'; '.join(repairs.what)}")
+        )
     print_table(("what", "value"), rows)
     if found.last_upgrade is not None:
         print_table(("last upgrade", moment(found.last_upgrade.at)), report_rows(found.last_upgrade.report))

@@ -17,6 +17,8 @@ from hermes_store.compat.shapes import (
 )
 from hermes_store.compat.storage import StorageMethods
 from hermes_store.compat.usage import UsageMethods
+from hermes_store.database.waiting import RETRY_MAX, RETRY_MIN
+from hermes_store.database.writer import CHECKPOINT_EVERY
 from hermes_store.errors import EmptyQuery, InvalidValue, NotBuilt
 from hermes_store.operations.append import clear_messages
 from hermes_store.operations.conversation import read_conversation
@@ -45,6 +47,12 @@ class SessionDB(UsageMethods, StorageMethods):
     """
 
     MAX_TITLE_LENGTH = MAX_TITLE_LENGTH
+
+    # How long a write waits, as Hermes Agent's code names it; the number of tries follows from the patience (WRITE-3).
+    _WRITE_MAX_RETRIES = 15
+    _WRITE_RETRY_MIN_S = RETRY_MIN
+    _WRITE_RETRY_MAX_S = RETRY_MAX
+    _CHECKPOINT_EVERY_N_WRITES = CHECKPOINT_EVERY
 
     # -- lifecycle ------------------------------------------------------------------------------------------
 
@@ -85,24 +93,25 @@ class SessionDB(UsageMethods, StorageMethods):
             "profile_name": profile_name,
             "git_repo_root": git_repo_root,
         }
-        values = session_values(session_id, source, fields, self.store.clock.now())
+        values = session_values(session_id, source, fields, self._now())
         self._write_transcript(lambda unit: create_session(unit, values))
         return session_id
 
     def get_session(self, session_id: str) -> dict[str, Any] | None:
-        """The session with exactly this id, all columns; None if there is none."""
-        with self.store.reader() as reader:
+        """The session with exactly this id, all columns; None if there is none. Queued usage is stored first."""
+        self.flush_token_counts()
+        with self._reader() as reader:
             row = reader.sessions.find_row(session_id)
         return None if row is None else session_dict(row)
 
     def end_session(self, session_id: str, end_reason: str | None) -> None:
         """End a live session; the first reason stays, an unknown id does nothing. Rule SESSION-3."""
-        now = self.store.clock.now()
-        self.store.write(lambda unit: unit.sessions.end(session_id, end_reason, now))
+        now = self._now()
+        self._write(lambda unit: unit.sessions.end(session_id, end_reason, now))
 
     def reopen_session(self, session_id: str) -> None:
         """Make a session live again; an unknown id does nothing. Rule SESSION-4."""
-        self.store.write(lambda unit: unit.sessions.reopen(session_id))
+        self._write(lambda unit: unit.sessions.reopen(session_id))
 
     # -- titles ---------------------------------------------------------------------------------------------
 
@@ -117,21 +126,21 @@ class SessionDB(UsageMethods, StorageMethods):
         Raises DuplicateTitle (a ValueError) when another session holds the title, InvalidValue above 100 characters.
         """
         sanitize_title(title)
-        return self.store.write(lambda unit: set_title(unit, session_id, title))
+        return self._write(lambda unit: set_title(unit, session_id, title))
 
     def get_session_title(self, session_id: str) -> str | None:
         """The title of a session; None if it has none or is unknown."""
-        with self.store.reader() as reader:
+        with self._reader() as reader:
             return reader.titles.find(session_id)
 
     def resolve_session_by_title(self, title: str) -> str | None:
         """The session that a title means, the latest `<title> #n` first; None if there is none. Rule TITLE-4."""
-        with self.store.reader() as reader:
+        with self._reader() as reader:
             return resolve_title(reader, title)
 
     def get_next_title_in_lineage(self, base_title: str) -> str:
         """The title itself if it is free, else its base with the next number. Rule TITLE-5."""
-        with self.store.reader() as reader:
+        with self._reader() as reader:
             return next_title(reader, base_title)
 
     # -- messages -------------------------------------------------------------------------------------------
@@ -185,7 +194,7 @@ class SessionDB(UsageMethods, StorageMethods):
             "display_kind": display_kind,
             "display_metadata": display_metadata,
         }
-        return self.store.append(session_id, role, fields, lock_holder=compression_lock_holder)
+        return self._append(session_id, role, fields, lock_holder=compression_lock_holder)
 
     def get_messages(
         self,
@@ -195,7 +204,7 @@ class SessionDB(UsageMethods, StorageMethods):
         offset: int = 0,
     ) -> list[dict[str, Any]]:
         """Messages of a session in insertion order, live ones only unless asked otherwise. Rule READ-4."""
-        with self.store.reader() as reader:
+        with self._reader() as reader:
             rows = reader.messages.rows(session_id, include_inactive=bool(include_inactive), limit=limit, offset=offset)
         return message_dicts(rows)
 
@@ -208,7 +217,7 @@ class SessionDB(UsageMethods, StorageMethods):
         include_row_ids: bool = False,  # noqa: FBT001, FBT002
     ) -> list[dict[str, Any]]:
         """The messages in the model's format. Rules REPLAY-1 to REPLAY-5."""
-        with self.store.reader() as reader:
+        with self._reader() as reader:
             return read_conversation(
                 reader,
                 session_id,
@@ -220,7 +229,7 @@ class SessionDB(UsageMethods, StorageMethods):
 
     def clear_messages(self, session_id: str) -> None:
         """Remove every message of a session and set its counters to 0. Rule APPEND-4."""
-        self.store.write(lambda unit: clear_messages(unit, session_id))
+        self._write(lambda unit: clear_messages(unit, session_id))
 
     # -- search ---------------------------------------------------------------------------------------------
 
@@ -251,7 +260,7 @@ class SessionDB(UsageMethods, StorageMethods):
             include_inactive=include_inactive,
             sort=order if order in ("newest", "oldest") else None,
         )
-        with self.store.reader() as reader:
+        with self._reader() as reader:
             try:
                 hits = reader.search.hit_rows(query, wanted, limit=limit, offset=offset, with_context="context" in keys)
             except EmptyQuery:
@@ -282,7 +291,7 @@ class SessionDB(UsageMethods, StorageMethods):
     ) -> list[dict[str, Any]]:
         """Conversations with preview and last activity, latest start first. Rules LIST-1 to LIST-5.
 
-        Raises NotBuilt for an order or a query that this release does not have yet.
+        Queued usage is stored first. Raises NotBuilt for an order or a query that this release does not have yet.
         """
         _refuse_planned(
             "list_sessions_rich",
@@ -301,7 +310,8 @@ class SessionDB(UsageMethods, StorageMethods):
             include_archived=include_archived,
             archived_only=archived_only,
         )
-        with self.store.reader() as reader:
+        self.flush_token_counts()
+        with self._reader() as reader:
             lines = list_lines(
                 reader,
                 wanted,
@@ -316,12 +326,14 @@ class SessionDB(UsageMethods, StorageMethods):
 
     def export_session(self, session_id: str) -> dict[str, Any] | None:
         """A session with its live messages; None if there is none with this id. Rule EXPORT-1."""
-        with self.store.reader() as reader:
+        self.flush_token_counts()
+        with self._reader() as reader:
             return export_one(reader, session_id)
 
     def export_all(self, source: str | None = None) -> list[dict[str, Any]]:
         """Every session with its live messages, latest active first. Rule EXPORT-1."""
-        with self.store.reader() as reader:
+        self.flush_token_counts()
+        with self._reader() as reader:
             return list(export_sessions(reader, source=source or None))
 
     # -- removing -------------------------------------------------------------------------------------------
@@ -338,7 +350,9 @@ class SessionDB(UsageMethods, StorageMethods):
         """
         folder = _folder(sessions_dir)
         expected = None if expected_delete_ids is None else set(expected_delete_ids)
-        removed = self.store.write(lambda unit: delete_conversation(unit, session_id, expected=expected))
+        # Usage that is stored afterwards would make the session anew.
+        self.flush_token_counts()
+        removed = self._write(lambda unit: delete_conversation(unit, session_id, expected=expected))
         if folder is not None:
             remove_session_files(folder, removed)
         return bool(removed)
@@ -405,7 +419,8 @@ class SessionDB(UsageMethods, StorageMethods):
         if older_than_days is None:
             raise InvalidValue("older_than_days is None; give a number of days")
         days, folder = older_than_days, _folder(sessions_dir)
-        removed = self.store.write(lambda unit: unit.prune(older_than_days=days, source=source or None))
+        self.flush_token_counts()
+        removed = self._write(lambda unit: unit.prune(older_than_days=days, source=source or None))
         if folder is not None:
             remove_session_files(folder, removed)
         return len(removed)

@@ -3,8 +3,9 @@
 import functools
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -12,7 +13,15 @@ from hermes_store.database import registry
 from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
-from hermes_store.errors import HermesStoreError, InvalidValue, OperationFailed, UnitLost, WrongProcess
+from hermes_store.errors import (
+    CorruptStore,
+    DiskFailure,
+    HermesStoreError,
+    InvalidValue,
+    OperationFailed,
+    UnitLost,
+    WrongProcess,
+)
 from hermes_store.home import canonical
 from hermes_store.settings import Settings
 from hermes_store.text import fold, scrub_if_text
@@ -30,6 +39,12 @@ READER_TIMEOUT = 5.0  # seconds; reads are not retried
 
 FOLD_FUNCTION = "hermes_store_fold"
 """Name of a SQL function: a text without differences of case and composition."""
+
+REPLAYS = 3
+"""How often a statement of a reader is tried again after an error of the disk: in WAL mode a checkpoint of another
+process can look like one."""
+
+_REPLAY_PAUSE = 0.05  # seconds
 
 _NO_TEXT = "Could not decode to UTF-8"  # how the drivers begin the error of a text that is none
 
@@ -124,7 +139,23 @@ class Connection:
     nothing more is executed and every call raises UnitLost.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_error", "_sa", "driver", "in_unit", "raw", "refusal", "traits")
+    __slots__ = (
+        "__weakref__",
+        "_began",
+        "_engine",
+        "_error",
+        "_sa",
+        "driver",
+        "in_unit",
+        "lost_to",
+        "on_damage",
+        "on_slow",
+        "raw",
+        "refusal",
+        "replays",
+        "slow_after",
+        "traits",
+    )
 
     def __init__(self, raw: "DriverConnection", driver: Driver) -> None:
         self.raw = raw
@@ -134,6 +165,16 @@ class Connection:
         self.traits: frozenset[str] = frozenset()
         # Set while statements must not run: after a lost unit, and on a writer's connection outside its doors.
         self.refusal: type[HermesStoreError] | None = None
+        # The error by which SQLite ended the unit, for whoever hears only of what came after it.
+        self.lost_to: HermesStoreError | None = None
+        # Asked, while a unit lives, when a statement meets damage; True if it was mended, so that it may run again.
+        self.on_damage: Callable[[CorruptStore], bool] | None = None
+        # Told of statements that take longer than so many seconds.
+        self.on_slow: Callable[[str, float], None] | None = None
+        self.slow_after = float("inf")
+        # How often a statement that only reads is tried again after an error of the disk.
+        self.replays = 0
+        self._began = 0.0
         self._error = driver.module.Error
         _alive.add(self)
         # SQLite folds ASCII letters only.
@@ -147,43 +188,33 @@ class Connection:
         """Execute a compiled statement; returns the driver's cursor, for `lastrowid` and `rowcount`."""
         if self.refusal is not None:
             raise self.refusal
-        return self._execute(*statement.bound(values))
+        sql, arguments = statement.bound(values)
+        began = perf_counter()
+        cursor = self._execute(sql, arguments)
+        self._look_at(sql, began)
+        return cursor
 
     def rows(self, statement: Statement, values: _Values = _NO_VALUES) -> list[Any]:
         """All rows of a compiled SELECT, as tuples."""
         if self.refusal is not None:
             raise self.refusal
-        sql, arguments = statement.bound(values)
-        try:
-            return self._fetch_all(self._execute(sql, arguments))
-        except OperationFailed as exc:
-            if _NO_TEXT not in str(exc):
-                raise
-            return self._leniently(sql, arguments)
-
-    def _leniently(self, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
-        """The rows of a statement with bytes that are no UTF-8 replaced: one bad text must not hide the others."""
-        before = self.raw.text_factory
-        self.raw.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        try:
-            return self._fetch_all(self._execute(sql, arguments))
-        finally:
-            self.raw.text_factory = before
+        return self._all(*statement.bound(values))
 
     def row(self, statement: Statement, values: _Values = _NO_VALUES) -> Any:
         """The first row of a compiled SELECT as a tuple, or None."""
         if self.refusal is not None:
             raise self.refusal
-        cursor = self._execute(*statement.bound(values))
+        sql, arguments = statement.bound(values)
+        began = perf_counter()
+        cursor = self._execute(sql, arguments)
         try:
             found = cursor.fetchone()
             cursor.close()
         except self._error as exc:
             cursor.close()
-            if _NO_TEXT not in str(exc):
-                raise self.failure(exc)  # noqa: B904 - it names its cause
-            rows = self._leniently(*statement.bound(values))
+            rows = self._once_more(self.failure(exc), sql, arguments)
             return rows[0] if rows else None
+        self._look_at(sql, began)
         return found
 
     def scalar(self, statement: Statement, values: _Values = _NO_VALUES) -> Any:
@@ -197,7 +228,18 @@ class Connection:
         """Run raw SQL and fetch all rows; only for `database/`, `fts/` and `schema/`."""
         if self.refusal is not None:
             raise self.refusal
-        return self._fetch_all(self._execute(text, parameters))
+        return self._all(text, parameters)
+
+    # -- running one statement ------------------------------------------------------------------------------
+
+    def _all(self, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
+        began = perf_counter()
+        try:
+            found = self._fetch_all(self._execute(sql, arguments))
+        except (OperationFailed, CorruptStore) as exc:
+            return self._once_more(exc, sql, arguments)
+        self._look_at(sql, began)
+        return found
 
     def _fetch_all(self, cursor: "DriverCursor") -> list[Any]:
         try:
@@ -211,12 +253,63 @@ class Connection:
         try:
             return self.raw.execute(sql, arguments)
         except self._error as exc:
-            raise self.failure(exc)  # noqa: B904 - it names its cause
+            failure = self.failure(exc)
         except UnicodeEncodeError:
             # Lone surrogates: SQLite holds UTF-8, and no text is worth an error.
             return self._execute(sql, tuple(scrub_if_text(each) for each in arguments))
         except OverflowError as exc:
             raise InvalidValue(f"a number does not fit into 64 bits: {exc}") from exc
+        if self.is_mended(failure):
+            # A savepoint is released even where that meets damage.
+            return self._execute(sql if not sql.startswith("RELEASE") else "SELECT 1", arguments)
+        raise failure
+
+    def _once_more(self, failure: Exception, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """The rows of a statement that failed while it was read, where that has a way out; raises the failure."""
+        if isinstance(failure, OperationFailed) and _NO_TEXT in str(failure):
+            return self._leniently(sql, arguments)
+        if isinstance(failure, DiskFailure):
+            return self._replay(failure, sql, arguments)
+        if self.is_mended(failure):
+            return self._fetch_all(self._execute(sql, arguments))
+        raise failure
+
+    def _leniently(self, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """The rows of a statement with bytes that are no UTF-8 replaced: one bad text must not hide the others."""
+        before = self.raw.text_factory
+        self.raw.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        try:
+            return self._fetch_all(self._execute(sql, arguments))
+        finally:
+            self.raw.text_factory = before
+
+    def _replay(self, failure: DiskFailure, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
+        """Read again after an error of the disk, on the same snapshot, a few times. Rule READ-6."""
+        last = failure
+        for _ in range(self.replays):
+            if not self.raw.in_transaction:
+                break  # and with it went the snapshot
+            sleep(_REPLAY_PAUSE)
+            try:
+                return self._fetch_all(self._execute(sql, arguments))
+            except DiskFailure as exc:
+                last = exc
+        raise last
+
+    def is_mended(self, failure: Exception) -> bool:
+        """Whether damage that a statement of a unit met was mended, so that the statement may run again."""
+        return (
+            isinstance(failure, CorruptStore)
+            and self.on_damage is not None
+            and self.in_unit
+            and self.raw.in_transaction
+            and self.on_damage(failure)
+        )
+
+    def _look_at(self, sql: str, began: float) -> None:
+        seconds = perf_counter() - began
+        if seconds >= self.slow_after and self.on_slow is not None:
+            self.on_slow(sql, seconds)
 
     # -- SQLAlchemy, for everything that is not hot ---------------------------------------------------------
 
@@ -269,16 +362,37 @@ class Connection:
         def before(*_: object) -> None:
             if self.refusal is not None:
                 raise self.refusal
+            self._began = perf_counter()
 
-        def after(*_: object) -> None:
+        def after(*happened: Any) -> None:
             if self.in_unit and not self.raw.in_transaction:
                 # Somebody said COMMIT or ROLLBACK in SQL.
                 self.refusal = UnitLost
+            self._look_at(happened[2], self._began)
 
+        def execute(cursor: "DriverCursor", statement: str, parameters: Any, *_: object) -> bool:
+            return self._execute_for(cursor.execute, statement, parameters)
+
+        def execute_many(cursor: "DriverCursor", statement: str, parameters: Any, *_: object) -> bool:
+            return self._execute_for(cursor.executemany, statement, parameters)
+
+        event.listen(engine, "do_execute", execute)
+        event.listen(engine, "do_executemany", execute_many)
         event.listen(engine, "handle_error", on_error)
         event.listen(engine, "before_cursor_execute", before)
         event.listen(engine, "after_cursor_execute", after)
         return engine
+
+    def _execute_for(self, execute: Callable[[str, Any], object], sql: str, parameters: Any) -> bool:
+        """Execute for SQLAlchemy, and once more where damage was mended; True: it is done."""
+        try:
+            execute(sql, parameters)
+        except self._error as exc:
+            if not self.is_mended(translate(exc)):
+                raise
+            if not sql.startswith("RELEASE"):  # which has released all the same
+                execute(sql, parameters)
+        return True
 
     # -- state ----------------------------------------------------------------------------------------------
 
@@ -289,7 +403,7 @@ class Connection:
         if self.in_unit and not self.raw.in_transaction:
             self.refusal = UnitLost
             lost = UnitLost(f"SQLite ended the transaction under this unit: {translated}")
-            lost.__cause__ = lost.reason = translated
+            lost.__cause__ = lost.reason = self.lost_to = translated
             return lost
         return translated
 

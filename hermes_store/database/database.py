@@ -6,8 +6,19 @@ from pathlib import Path
 from types import TracebackType
 
 from hermes_store.clock import Clock
-from hermes_store.database.connection import IN_MEMORY, READER_TIMEOUT, WRITER_TIMEOUT, Connection, connect
+from hermes_store.database import condition
+from hermes_store.database.condition import Identity, identity_of
+from hermes_store.database.connection import (
+    IN_MEMORY,
+    READER_TIMEOUT,
+    REPLAYS,
+    WRITER_TIMEOUT,
+    Connection,
+    connect,
+)
+from hermes_store.database.damage import IndexKeeper
 from hermes_store.database.driver import Driver
+from hermes_store.database.generation import FileGuard, refuse_deleted_log, refuse_foreign_log
 from hermes_store.database.journal import (
     DELETE_MODE_READ_TIMEOUT,
     apply_pragmas,
@@ -16,10 +27,24 @@ from hermes_store.database.journal import (
 )
 from hermes_store.database.readers import ReaderPool
 from hermes_store.database.writer import Writer
-from hermes_store.errors import NotWritable, ReadOnlyStore, StoreClosed, WrongProcess
+from hermes_store.errors import (
+    CorruptStore,
+    IndexDamaged,
+    NotADatabase,
+    NotWritable,
+    OpenFailed,
+    ReadOnlyStore,
+    StateDbReplacedError,
+    StoreClosed,
+    WrongProcess,
+)
+from hermes_store.events import NO_EVENTS, Events, Teller
 from hermes_store.settings import Settings
 
 log = logging.getLogger(__name__)
+
+
+READER_RETRY_AFTER = 60.0  # seconds
 
 
 class Database:
@@ -28,14 +53,19 @@ class Database:
     In WAL mode reads never wait for the writer. In DELETE mode, and in memory, they share its connection.
     """
 
-    def __init__(self, path: Path, driver: Driver, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, driver: Driver, settings: Settings, clock: Clock, events: Events = NO_EVENTS
+    ) -> None:
         self.path = path
+        self.teller = Teller(events)
         self.driver = driver
         self.clock = clock
         self.journal_mode = ""
         self.read_only = False
         self._traits: frozenset[str] = frozenset()
         self._closed = False
+        self._no_reader_until = float("-inf")
+        self._identity: Identity | None = None
         self._process = clock.process_id()
         self._settings = settings
         self._writer: Writer | None = None
@@ -51,24 +81,51 @@ class Database:
         settings: Settings,
         clock: Clock,
         new_file: bool,
-        cure: Callable[[Connection], bool] | None = None,
+        events: Events = NO_EVENTS,
+        keeper: Callable[[Teller], IndexKeeper] | None = None,
     ) -> "Database":
-        """Connect for writing and settle the journal mode. Raises OpenFailed, StoreLocked, CorruptStore.
+        """Connect for writing and settle the journal mode.
 
-        `cure` is asked, in a unit of its own, to mend a damage that made a unit fail; True lets the unit run again.
+        Raises OpenFailed, StoreLocked, CorruptStore, DeletedWalGenerationError. `keeper` makes what the write doors ask
+        for the search indexes.
         """
-        self = cls(path, driver, settings, clock)
-        connection = Connection(connect(path, driver=driver, timeout=WRITER_TIMEOUT), driver)
+        self = cls(path, driver, settings, clock, events)
+        in_memory = str(path) == IN_MEMORY
+        if not in_memory and not new_file:
+            refuse_deleted_log(path)
+            refuse_foreign_log(path, self._application_id)
+        connection = self._watched(Connection(connect(path, driver=driver, timeout=WRITER_TIMEOUT), driver))
         try:
             self.journal_mode = settle_journal_mode(connection, new_file=new_file, wanted=settings.journal_mode)
             apply_pragmas(connection)
         except BaseException:
             connection.close()
             raise
-        self._writer = Writer(connection, clock, guard_patience=settings.guard_patience, cure=cure)
-        if self.journal_mode == "wal" and str(path) != IN_MEMORY:
-            self._readers = ReaderPool(self._open_reader, settings.reader_limit)
+        has_log = self.journal_mode == "wal"
+        self._writer = Writer(
+            connection,
+            clock,
+            guard_patience=settings.guard_patience,
+            keeper=keeper(self.teller) if keeper is not None else None,
+            file_guard=None if in_memory else FileGuard(path, clock, has_log=has_log),
+            teller=self.teller,
+        )
+        if has_log and not in_memory:
+            self._readers = ReaderPool(self._open_reader, settings.reader_limit, path)
         return self
+
+    def _application_id(self) -> int:
+        # Read only: whoever closes such a connection copies nothing out of the log.
+        connection = Connection(connect(self.path, driver=self.driver, read_only=True), self.driver)
+        try:
+            return int(connection.sql("PRAGMA application_id")[0][0])
+        finally:
+            connection.close()
+
+    def _watched(self, connection: Connection) -> Connection:
+        connection.slow_after = self._settings.slow_statement
+        connection.on_slow = self.teller.slow_statement
+        return connection
 
     @classmethod
     def open_read_only(
@@ -78,16 +135,19 @@ class Database:
         driver: Driver,
         settings: Settings,
         clock: Clock,
+        events: Events = NO_EVENTS,
         prepare_reader: Callable[[Connection], None] | None = None,
     ) -> "Database":
         """Connect for reading; nothing on disk is changed. Raises OpenFailed, CorruptStore.
 
         `prepare_reader` is called with every new connection, to adapt it to an older file.
         """
-        self = cls(path, driver, settings, clock)
+        self = cls(path, driver, settings, clock, events)
         self.read_only = True
         self._prepare_reader = prepare_reader
-        self._readers = ReaderPool(self._open_reader, settings.reader_limit)
+        refuse_foreign_log(path, self._application_id)
+        self._identity = identity_of(path)
+        self._readers = ReaderPool(self._open_reader, settings.reader_limit, path)
         try:
             with self.read() as connection:
                 self.journal_mode = probe_journal_mode(connection)
@@ -112,8 +172,17 @@ class Database:
             self._writer.connection.traits = traits
 
     def _open_reader(self) -> Connection:
+        # By its path: what stands there now may be another file than the one that this handle has open.
+        if self._writer is not None:
+            self._writer.check_file()
+        elif identity_of(self.path) != self._identity:
+            raise StateDbReplacedError(
+                f"state.db was replaced underneath this handle: {self.path} is not the file that was opened; close the "
+                f"handle and open the store again"
+            )
         raw = connect(self.path, driver=self.driver, read_only=True, timeout=READER_TIMEOUT)
-        connection = Connection(raw, self.driver)
+        connection = self._watched(Connection(raw, self.driver))
+        connection.replays = REPLAYS
         connection.traits = self._traits
         if self._prepare_reader is not None:
             try:
@@ -134,7 +203,7 @@ class Database:
         if self._closed:
             raise StoreClosed
         writer = self._writer
-        pooled = self._readers.acquire() if self._readers is not None else None
+        pooled = self._pooled_reader()
         if pooled is not None:
             return _begun(pooled, self._return_pooled)
         if writer is None:
@@ -152,6 +221,25 @@ class Database:
             writer.give_back()
             raise
         return shared, self._return_shared
+
+    def _pooled_reader(self) -> Connection | None:
+        if self._readers is None or self.clock.monotonic() < self._no_reader_until:
+            return None
+        try:
+            return self._readers.acquire()
+        except OpenFailed as exc:
+            if self._writer is None:
+                raise
+            # Out of descriptors, perhaps. The writer's connection serves.
+            log.warning("a reader could not be opened, reads share the writer's connection for a while: %s", exc)
+            self.teller.degraded("readers", "a connection could not be opened")
+            self._no_reader_until = self.clock.monotonic() + READER_RETRY_AFTER
+            return None
+
+    def note_damage(self) -> None:
+        """A read met damage that is not in a search index: this process writes no more into the file."""
+        if str(self.path) != IN_MEMORY:
+            condition.note_corrupt(self.path)
 
     def _return_pooled(self, connection: Connection) -> None:
         assert self._readers is not None  # noqa: S101 - the connection came from there
@@ -196,6 +284,8 @@ class Snapshot:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if isinstance(error, (CorruptStore, NotADatabase)) and not isinstance(error, IndexDamaged):
+            self._database.note_damage()
         self._give_back(self._connection)
 
 

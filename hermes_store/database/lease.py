@@ -23,6 +23,9 @@ class Lease(Connection):
         self.raw = inner.raw
         self.driver = inner.driver
         self.traits = inner.traits
+        self.slow_after = inner.slow_after
+        self.on_slow = inner.on_slow
+        self.replays = inner.replays
         self._error = inner.driver.module.Error
         self._sa = None
 
@@ -38,6 +41,10 @@ class Lease(Connection):
     def failure(self, error: BaseException) -> Exception:
         """Our error for one of the driver; noticed by the connection underneath."""
         return self._inner.failure(error)
+
+    def is_mended(self, failure: Exception) -> bool:
+        """Whether damage was mended; by the connection underneath."""
+        return self._inner.is_mended(failure)
 
     def end(self) -> None:
         """From now on nothing runs through this lease."""

@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from hermes_store.database.journal import apply_pragmas
-from hermes_store.database.writer import Wait
+from hermes_store.database.waiting import Wait
 from hermes_store.errors import OperationFailed, StoreLocked
 
 if TYPE_CHECKING:
@@ -25,7 +25,11 @@ def vacuum(database: "Database", *, patience: float) -> None:
     while True:
         try:
             with writer.exclusive() as connection:
-                _vacuum(connection)
+                writer.refuse_unfit()
+                try:
+                    _vacuum(connection)
+                finally:
+                    writer.take_log()
             return
         except StoreLocked as exc:
             reason = exc
@@ -49,6 +53,11 @@ def _vacuum(connection: "Connection") -> None:
 def vacuums_in_memory(connection: "Connection") -> bool:
     """True where the library was built so that a vacuum holds the whole new file in memory until it is written."""
     return bool(connection.sql("SELECT sqlite_compileoption_used('TEMP_STORE=3')")[0][0])
+
+
+def free_pages(connection: "Connection") -> int:
+    """Pages of the file that hold nothing."""
+    return int(connection.sql("PRAGMA freelist_count")[0][0])
 
 
 def logical_size(connection: "Connection") -> int:

@@ -3,6 +3,9 @@
 `BEGIN IMMEDIATE` shows contention before any work is done. The busy timeout of the connection is short and the doors
 retry with random pauses: SQLite's own back-off is deterministic, so many processes would wake together. COMMIT is
 retried as well, because in DELETE mode a reader makes it busy.
+
+A unit that meets damage is rolled back and run again after the search indexes were mended, in the same transaction: if
+it fails even then, the damage is in the file itself, and nothing was changed (rules DAMAGE-4 to DAMAGE-6).
 """
 
 import logging
@@ -14,10 +17,15 @@ from typing import TypeVar
 
 from hermes_store.clock import Clock
 from hermes_store.database.connection import Connection
+from hermes_store.database.damage import Damage, IndexKeeper
+from hermes_store.database.generation import FileGuard
+from hermes_store.database.waiting import Wait
 from hermes_store.errors import (
     CorruptStore,
+    DiskFailure,
     DriverFailure,
     NestedUnit,
+    NotADatabase,
     SessionCompressionInProgressError,
     StoreClosed,
     StoreLocked,
@@ -25,15 +33,14 @@ from hermes_store.errors import (
     UnitLost,
     WrongProcess,
 )
+from hermes_store.events import Teller
 
 log = logging.getLogger(__name__)
 
-RETRY_MIN = 0.020  # seconds between tries
-RETRY_MAX = 0.150
-SLOW_AFTER = 2.0  # seconds of waiting after which the pauses grow
-SLOW_MIN = 0.250
-SLOW_MAX = 1.000
 CHECKPOINT_EVERY = 50  # commits
+
+_left_open: list[Connection] = []
+"""Connections that must not be closed, since SQLite would copy their log into the file."""
 
 T = TypeVar("T")
 
@@ -47,68 +54,67 @@ class Writer:
         clock: Clock,
         *,
         guard_patience: float,
-        cure: Callable[[Connection], bool] | None = None,
+        keeper: IndexKeeper | None = None,
+        file_guard: FileGuard | None = None,
+        teller: Teller | None = None,
     ) -> None:
         self.connection = connection
+        self.teller = teller if teller is not None else Teller()
         self._clock = clock
         self._guard_patience = guard_patience
         # Re-entrant only for its knowledge of the owner: after an interrupt anywhere, whoever holds it can tell.
         self._lock = threading.RLock()
-        self._cure = cure
+        self._keeper = keeper
+        self._file_guard = file_guard
+        self.damage = Damage(keeper, file_guard, self.teller)
         self._process = clock.process_id()
         connection.refusal = UnitEnded
         self._busy = False  # whether whoever holds the lock is in the middle of something
         self._holder: weakref.ref[object] | None = None
         self._commits = 0
+        self._begun = 0.0
+        self._waited = 0.0
         self._closed = False
 
     # -- the doors ------------------------------------------------------------------------------------------
 
-    def run(self, body: Callable[[Connection], T], *, patience: float) -> T:
+    def run(self, body: Callable[[Connection], T], *, patience: float, meets_damage: bool = False) -> T:
         """Run `body` in a unit of its own and commit. It may run again, after a lock or a guard made it wait.
 
         `patience`: seconds to wait for the write lock. A live compression lock of another holder is waited for too,
-        within its own shorter budget. Raises StoreLocked at the end of the patience, NestedUnit, and whatever the body
-        raises, after everything was rolled back. Rules WRITE-1 to WRITE-4.
+        within its own shorter budget. meets_damage: the body looks for damage and deals with it itself. Raises
+        StoreLocked at the end of the patience, NestedUnit, StateDbReplacedError, StateDbCorruptError, and whatever the
+        body raises, after everything was rolled back. Rules WRITE-1 to WRITE-4.
         """
         wait = Wait(self._clock, patience, self._guard_patience)
-        cured = False
         self.refuse_nested()
         while True:
             try:
                 self.take(wait)
-                return self._attempt(body, wait)
+                return self._attempt(body, wait, meets_damage=meets_damage)
             except (StoreLocked, SessionCompressionInProgressError) as exc:
                 reason = exc
-            except CorruptStore:
-                if cured or not self._cured(wait):
+            except (CorruptStore, NotADatabase) as exc:
+                if self.damage.failed(exc) is None:
                     raise
-                cured = True
+                self.teller.retried(exc, wait.tries)
                 continue
             finally:
                 # Here and not only in there: an interrupt may come before the first step of a call.
                 self._busy = False
                 self.give_back()
+            self.teller.retried(reason, wait.tries)
             wait.pause_or_raise(reason)
-
-    def _cured(self, wait: "Wait") -> bool:
-        """Try to cure what made a body fail; True if the body is worth another try."""
-        if self._cure is None:
-            return False
-        try:
-            return self._attempt(self._cure, wait)
-        except DriverFailure as exc:
-            log.warning("a damaged index could not be cured: %s", exc)
-            return False
 
     @contextmanager
     def transaction(
         self, *, patience: float, guard: Callable[[Connection], None] | None = None
     ) -> Iterator[Connection]:
-        """A unit around a `with` body, which runs once. Raises UnitLost if SQLite ended the transaction under it.
+        """A unit around a `with` body, which runs once. Raises UnitLost if it cannot be kept.
 
-        `guard` is called right after BEGIN; while it says that a session is being compressed, the door waits.
-        Rules WRITE-1, WRITE-3 and WRITE-5.
+        That is where SQLite ended the transaction under it, and where damage that it met could not be mended in place;
+        the next unit mends it. `guard` is called right after BEGIN; while it says that a session is being compressed,
+        the door waits. Rules WRITE-1, WRITE-3 and WRITE-5.
         """
         wait = Wait(self._clock, patience, self._guard_patience)
         self.refuse_nested()
@@ -118,8 +124,15 @@ class Writer:
             yield self.connection
             self._commit(wait)
             self._after_commit()
-        except BaseException:
+        except BaseException as exc:
             self._roll_back()
+            if isinstance(exc, UnitLost) and exc.reason is None:
+                exc.reason = self.connection.lost_to
+            damage = self.damage.failed(exc)
+            if damage is not None and not isinstance(exc, UnitLost):
+                lost = UnitLost(f"this unit met damage and was rolled back; the next one mends it: {damage}")
+                lost.reason = damage
+                raise lost from exc
             raise
         finally:
             self._busy = False
@@ -130,12 +143,17 @@ class Writer:
         entered = False
         try:
             self.take(wait)
-            self._begin()
+            self._begin(wait)
             if guard is not None:
                 guard(self.connection)
             entered = True
         except (StoreLocked, SessionCompressionInProgressError) as exc:
             reason = exc
+        except (CorruptStore, NotADatabase, UnitLost) as exc:
+            self._roll_back()
+            if self.damage.failed(exc) is None:
+                raise
+            return False
         finally:
             if not entered and self._owns_lock:
                 try:
@@ -143,6 +161,7 @@ class Writer:
                 finally:
                     self._leave()
         if not entered:
+            self.teller.retried(reason, wait.tries)
             wait.pause_or_raise(reason)
         return entered
 
@@ -217,17 +236,18 @@ class Writer:
 
     # -- one attempt ----------------------------------------------------------------------------------------
 
-    def _attempt(self, body: Callable[[Connection], T], wait: "Wait") -> T:
+    def _attempt(self, body: Callable[[Connection], T], wait: Wait, *, meets_damage: bool) -> T:
         connection = self.connection
         try:
-            self._begin()
+            self._begin(wait, meets_damage=meets_damage)
             result = body(connection)
             self._commit(wait)
         except UnitLost as lost:
             self._roll_back()
             # The body may run again, or the caller wants SQLite's reason: here it is the cause that counts.
-            if lost.reason is not None:
-                raise lost.reason  # noqa: B904 - it names its own cause
+            reason = lost.reason or connection.lost_to
+            if reason is not None:
+                raise reason  # noqa: B904 - it names its own cause
             raise
         except BaseException:
             self._roll_back()
@@ -235,24 +255,47 @@ class Writer:
         self._after_commit()
         return result
 
-    def _begin(self) -> None:
-        self.connection.sql("BEGIN IMMEDIATE")
-        self.connection.in_unit = True
+    def _begin(self, wait: Wait, *, meets_damage: bool = False) -> None:
+        connection = self.connection
+        self.damage.refuse()
+        try:
+            connection.sql("BEGIN IMMEDIATE")
+        except DiskFailure:
+            # Nothing was begun; in WAL mode a checkpoint of somebody else can look like this.
+            connection.sql("BEGIN IMMEDIATE")
+        connection.in_unit = True
+        connection.lost_to = None
+        self._begun = self._clock.monotonic()
+        self._waited = wait.elapsed()
+        self.check_file()
+        self.damage.begin(connection)
+        if not meets_damage:
+            connection.on_damage = self._met_damage
+        if wait.tries:
+            self.teller.waited(self._waited, wait.tries)
 
-    def _commit(self, wait: "Wait") -> None:
+    def _met_damage(self, failure: CorruptStore) -> bool:
+        return self.damage.met(self.connection, failure)
+
+    def _commit(self, wait: Wait) -> None:
         connection = self.connection
         if self._process != self._clock.process_id():
             raise WrongProcess
         if connection.refusal is not None or not connection.raw.in_transaction:
             raise UnitLost
+        if self._keeper is not None:
+            self._keeper.seal(connection)
+        self.damage.require_whole()
         while True:
             try:
                 connection.sql("COMMIT")
             except StoreLocked as exc:
                 # Nothing is lost while the transaction lives: only the COMMIT is tried again.
+                self.teller.retried(exc, wait.tries)
                 wait.pause_or_raise(exc)
             else:
                 connection.in_unit = False
+                connection.on_damage = None
                 return
 
     def _roll_back(self) -> None:
@@ -261,7 +304,12 @@ class Writer:
             return  # and with it every transaction
         if self._process != self._clock.process_id():
             return  # a forked child came out of its copy of the body; the transaction is its parent's
+        if connection.in_unit:
+            self.teller.rolled_back()
+            if self._keeper is not None:
+                self._keeper.shaken()
         connection.in_unit = False
+        connection.on_damage = None
         connection.refusal = None
         if connection.raw.in_transaction:
             try:
@@ -273,56 +321,74 @@ class Writer:
     # -- after a commit -------------------------------------------------------------------------------------
 
     def _after_commit(self) -> None:
+        self.damage.committed()
+        self.teller.committed(self._waited, self._clock.monotonic() - self._begun)
         self._commits += 1
         if self._commits % CHECKPOINT_EVERY == 0:
             self.checkpoint()
 
     def checkpoint(self) -> None:
         """A passive checkpoint: blocks nobody; a failure is only logged."""
+        began = self._clock.monotonic()
         try:
-            self.connection.sql("PRAGMA wal_checkpoint(PASSIVE)")
+            found = self.connection.sql("PRAGMA wal_checkpoint(PASSIVE)")
         except DriverFailure as exc:
             log.warning("checkpoint failed: %s", exc)
+            return
+        _, pages, moved = found[0]
+        if pages >= 0:  # else there is no log
+            self.teller.checkpointed(self._clock.monotonic() - began, pages, moved)
+
+    def refuse_unfit(self) -> None:
+        """Raise StateDbCorruptError or StateDbReplacedError where nothing may be written any more."""
+        self.damage.refuse()
+        self.check_file()
+
+    def check_file(self) -> None:
+        """Raise StateDbReplacedError if the file, or its log, is not what this handle has open any more."""
+        if self._file_guard is not None:
+            self._file_guard.check()
+
+    def serve(self) -> None:
+        """The store is open: from now on its file is watched, and damage is for life."""
+        self.damage.is_serving = True
+        self.take_log()
+
+    def take_log(self) -> None:
+        """The log may have been made anew by this handle itself."""
+        if self._file_guard is not None:
+            self._file_guard.record()
 
     def close(self) -> None:
         """Checkpoint and close; a second call does nothing."""
         if self._closed or self._process != self._clock.process_id():
             return  # an inherited handle is its parent's to close
-        with self.exclusive():
+        with self.exclusive() as connection:
+            if not self._may_checkpoint():
+                # What the log holds must not go into the file: SQLite would copy it there as the last one closes.
+                self._closed = True
+                _left_open.append(connection)
+                return
+            self._last_upkeep(connection)
             self.checkpoint()
             self._closed = True
-            self.connection.close()
+            connection.close()
 
+    def _last_upkeep(self, connection: Connection) -> None:
+        """Processes that live for a few commits do their share of the merging, if nobody else is writing."""
+        try:
+            if self._keeper is not None and self._keeper.wants_upkeep(connection):
+                connection.sql("PRAGMA busy_timeout=0")
+                connection.sql("BEGIN IMMEDIATE")
+                self._keeper.upkeep(connection)
+                connection.sql("COMMIT")
+        except DriverFailure as exc:
+            log.debug("nothing was merged at the end: %s", exc)
+        finally:
+            self._roll_back()
 
-class Wait:
-    """How long one call has waited, and how long it still may."""
-
-    def __init__(self, clock: Clock, patience: float, guard_patience: float) -> None:
-        self._clock = clock
-        self._patience = patience
-        self._guard_patience = guard_patience
-        self._started = clock.monotonic()
-        self._guarded_since: float | None = None
-
-    def remaining(self) -> float:
-        """Seconds that are left, at least a moment: the first try is always made."""
-        return max(0.001, self._started + self._patience - self._clock.monotonic())
-
-    def pause_or_raise(self, reason: StoreLocked | SessionCompressionInProgressError) -> None:
-        """Sleep a random while, never past the deadline; at the deadline raise what the caller gets to see."""
-        now = self._clock.monotonic()
-        deadline = self._started + self._patience
-        if isinstance(reason, SessionCompressionInProgressError):
-            if self._guarded_since is None:
-                self._guarded_since = now
-            deadline = min(deadline, self._guarded_since + self._guard_patience)
-        if now >= deadline:
-            if isinstance(reason, StoreLocked):
-                raise StoreLocked(
-                    f"database is locked (another process held the write lock for over {self._patience:.0f} s; a "
-                    f"long maintenance operation is likely, and the store itself is healthy)"
-                ) from (reason.__cause__ or reason)
-            raise reason
-        slow = now - self._started >= SLOW_AFTER
-        pause = self._clock.jitter(SLOW_MIN, SLOW_MAX) if slow else self._clock.jitter(RETRY_MIN, RETRY_MAX)
-        self._clock.sleep(max(0.001, min(pause, deadline - now)))
+    def _may_checkpoint(self) -> bool:
+        guard = self._file_guard
+        if guard is None or not guard.has_log:
+            return True
+        return not self.damage.is_final and not guard.has_changed()

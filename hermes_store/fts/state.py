@@ -7,6 +7,7 @@ from hermes_store.fts.ensure import PARTIAL_KEY, rebuild_pending
 from hermes_store.fts.indexes import HIGH_WATER_KEY, INDEXES, Index
 from hermes_store.fts.layouts import Layout, layouts, objects, rows_due
 from hermes_store.fts.nul_rows import WRITER_KEY, writer_passes_nul
+from hermes_store.fts.segments import read_levels
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -28,7 +29,7 @@ class SearchCapability:
 class IndexState:
     """One index: how many messages it holds of those that are due, and how many of its triggers are there.
 
-    layout: None where there is no such index.
+    layout: None where there is no such index. segments: of which every search looks into each.
     """
 
     name: str
@@ -37,6 +38,7 @@ class IndexState:
     rows_due: int
     triggers: int
     complete: bool
+    segments: int
 
     @property
     def present(self) -> bool:
@@ -85,7 +87,9 @@ def _state_of(
     rows = connection.sql(f"SELECT count(*) FROM {index.name}_docsize")[0][0] if there else 0
     triggers = sum(name in present for name in index.trigger_names)
     complete = there and not pending and rows == due and triggers == len(index.trigger_names)
-    return IndexState(index.name, layout.value if layout is not None else None, rows, due, triggers, complete)
+    segments = sum(level.segments for level in read_levels(connection, index.name)) if there else 0
+    name = layout.value if layout is not None else None
+    return IndexState(index.name, name, rows, due, triggers, complete, segments)
 
 
 def check_indexes(connection: "Connection") -> None:

@@ -1,9 +1,14 @@
 """What a person wants to know of a store before anything else (rule INFO-1)."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes_store.database.condition import storage_state
+from hermes_store.database.vacuum import free_pages, logical_size
+from hermes_store.events import Counters
+from hermes_store.fts.cure import IndexRepairs, index_repairs
 from hermes_store.fts.state import IndexState, index_states
 from hermes_store.schema.last_upgrade import LastUpgrade, last_upgrade
 from hermes_store.schema.recognise import Recognised, count_rows, recognise
@@ -12,7 +17,11 @@ from hermes_store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """Which file, which SQLite, which shape, how much is in it. Sizes in bytes."""
+    """Which file, which SQLite, which shape, how much is in it. Sizes in bytes.
+
+    log_size: of the log that stands beside the file. free_pages: of the file, which a vacuum gives back. counters: what
+    the handle has done that looked at the file; index_repairs: what all handles had to mend.
+    """
 
     path: Path
     size: int
@@ -27,6 +36,12 @@ class StoreInfo:
     indexes: tuple[IndexState, ...]
     advice: tuple[str, ...]
     last_upgrade: LastUpgrade | None
+    state: str
+    log_size: int
+    logical_size: int
+    free_pages: int
+    index_repairs: IndexRepairs
+    counters: Counters
 
 
 def describe(store: Store) -> StoreInfo:
@@ -38,6 +53,8 @@ def describe(store: Store) -> StoreInfo:
         active = reader.messages.count_live()
         indexes = tuple(index_states(connection))
         upgrade = last_upgrade(connection)
+        repairs = index_repairs(connection) if "state_meta" in found.tables else IndexRepairs()
+        size, free = logical_size(connection), free_pages(connection)
     return StoreInfo(
         path=Path(os.path.realpath(store.path)),
         size=store.path.stat().st_size,
@@ -52,7 +69,20 @@ def describe(store: Store) -> StoreInfo:
         indexes=indexes,
         advice=tuple(_advice(store, found, indexes)),
         last_upgrade=upgrade,
+        state=storage_state(store.path),
+        log_size=_log_size(store.path),
+        logical_size=size,
+        free_pages=free,
+        index_repairs=repairs,
+        counters=store.counters,
     )
+
+
+def _log_size(path: Path) -> int:
+    real = Path(os.path.realpath(path))
+    with suppress(OSError):
+        return real.with_name(f"{real.name}-wal").stat().st_size
+    return 0
 
 
 def _advice(store: Store, found: Recognised, indexes: tuple[IndexState, ...]) -> list[str]:

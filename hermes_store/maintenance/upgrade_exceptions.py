@@ -12,6 +12,7 @@ from hermes_store.fts.indexes import HIGH_WATER_KEY, PROGRESS_KEY, STORAGE_VERSI
 from hermes_store.maintenance.upgrade_tables import KEYS, Row
 from hermes_store.maintenance.upgrade_usage import COUNTERS, KEY, USAGE, alike, newest_entry
 from hermes_store.models import Base
+from hermes_store.schema.file_generation import GENERATION_KEY
 from hermes_store.schema.versions import HEAD_REVISION, STAMP
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _mark_left(change: Change, context: Context) -> bool:
     if change.table != "state_meta":
         return False
     key = str(change.after.get("key") or change.before.get("key"))
-    if key.startswith("hermes_store_"):
+    if key.startswith("hermes_store_") or (key == GENERATION_KEY and change.kind is Kind.ADDED):
         return True
     if key in (HIGH_WATER_KEY, PROGRESS_KEY):
         # They are changed and go when an index is filled anew.

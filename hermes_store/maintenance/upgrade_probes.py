@@ -24,6 +24,7 @@ from hermes_store.schema.describe import (
     missing_from_golden,
     name_of,
 )
+from hermes_store.schema.file_generation import application_id
 from hermes_store.store import Store
 from hermes_store.text import fold
 
@@ -76,8 +77,9 @@ HEADER = ("user_version", "application_id", "encoding", "page_size", "auto_vacuu
 
 
 def header_of(connection: Connection) -> dict[str, object]:
-    """Those numbers."""
-    return {name: connection.sql(f"PRAGMA {name}")[0][0] for name in HEADER}
+    """Those numbers, without the mark that opening gives a file."""
+    found = {name: connection.sql(f"PRAGMA {name}")[0][0] for name in HEADER}
+    return {**found, "application_id": application_id(connection)}
 
 
 def header_problems(before: dict[str, object], after: dict[str, object]) -> list[str]:

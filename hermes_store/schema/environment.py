@@ -160,7 +160,7 @@ def _run_command(context: EnvironmentContext, path: Path, name: str) -> None:
             with database.writer.exclusive() as connection:
                 # A table that is built anew would take along the rows that refer to it; within a unit it is too late.
                 connection.sql("PRAGMA foreign_keys=OFF")
-            database.writer.run(body, patience=Settings().patience)
+            database.writer.run(body, patience=Settings().patience, meets_damage=True)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from hermes_store.fts.indexes import INDEXES
 from hermes_store.fts.marks import set_mark, text_of
 from hermes_store.fts.nul_rows import WRITER_KEY, same_writer
 from hermes_store.models import Base
+from hermes_store.schema.file_generation import GENERATION_KEY
 from hermes_store.schema.traits import traits_of
 from hermes_store.schema.versions import HEAD_REVISION
 
@@ -39,7 +40,7 @@ _NOTES = (
 def release_fingerprint() -> str:
     """A short text that changes whenever models, index layout or head revision do."""
     dialect = sqlite.dialect()
-    parts = [HEAD_REVISION]
+    parts = [HEAD_REVISION, GENERATION_KEY]
     for table in Base.metadata.sorted_tables:
         parts.append(str(CreateTable(table).compile(dialect=dialect)))
         parts.extend(sorted(str(CreateIndex(index).compile(dialect=dialect)) for index in table.indexes))

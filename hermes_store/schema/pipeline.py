@@ -12,6 +12,7 @@ from hermes_store.fts.adoption import adopt_search
 from hermes_store.fts.ensure import ensure_indexes
 from hermes_store.schema import keys
 from hermes_store.schema.build import add_columns, create_indexes, create_tables
+from hermes_store.schema.file_generation import stamp_generation
 from hermes_store.schema.fingerprint import leave_note
 from hermes_store.schema.last_upgrade import remember_upgrade
 from hermes_store.schema.recognise import (
@@ -80,6 +81,7 @@ def bring_current(
     loose = loose_columns(connection)
     repaired, counters = repair_values(connection, loose), repair_counters(connection)
     _stamp(connection)
+    stamp_generation(connection)
     report = OpenReport(created=not has_content, stamp=stamp, revision=HEAD_REVISION)
     if has_content:
         report = OpenReport(

@@ -80,7 +80,7 @@ def bring_up_to_date(
 
     with _turn(database, alone=alone), _upgrade_pragmas(database):
         try:
-            report = database.writer.run(body, patience=patience)
+            report = database.writer.run(body, patience=patience, meets_damage=True)
         except BaseException:
             if made and not _is_committed(database, made[-1]):
                 # Nothing was changed, so the file itself is what the copy was.

@@ -34,7 +34,7 @@ def test_who_comes_by_a_link_waits_for_the_upgrade(tmp_path: Path, engine: Engin
             def sleep(self, seconds: float) -> None:
                 super().sleep(seconds)
                 if upgrading.holds:
-                    assert upgrading.go_on()["changed"]
+                    assert upgrading.finish()["changed"]
 
         clock = Clock()
         with Store.open(link, clock=clock) as store:

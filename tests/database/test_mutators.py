@@ -150,6 +150,9 @@ DB_OTHERS = {
     "get_session",
     "get_session_title",
     "list_sessions_rich",
+    # A thread stores what these leave to it, in units of its own.
+    "queue_token_counts",
+    "flush_token_counts",
     "resolve_session_by_title",
     "sanitize_title",
     "search_messages",

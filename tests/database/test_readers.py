@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from hermes_store import Store, connect
+from hermes_store.clock import SYSTEM_CLOCK, Clock
 from hermes_store.database import database as database_module
+from hermes_store.database import readers as readers_module
+from hermes_store.database.database import READER_RETRY_AFTER
 from hermes_store.errors import OpenFailed, ReadOnlyStore, StoreLocked
 from tests.database.helpers import settings_of
+from tests.support.clocks import FakeClock
 from tests.support.drivers import Engine, engines
 
 wal_engines = [engine for engine in engines() if engine.journal_mode == "wal"]
@@ -25,10 +29,15 @@ def wal_engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 @contextmanager
-def wal_store(engine: Engine, path: Path, **settings: Any) -> Iterator[Store]:
-    with Store.open(path, settings=settings_of(engine, **settings)) as store:
+def wal_store(engine: Engine, path: Path, clock: Clock = SYSTEM_CLOCK, **settings: Any) -> Iterator[Store]:
+    with Store.open(path, settings=settings_of(engine, **settings), clock=clock) as store:
         store.write(lambda unit: unit.create_session("a", "cli"))
         yield store
+
+
+def pools_alive() -> int:
+    """Reading connections of this process, in all pools."""
+    return sum(pool.alive for pool in readers_module._pools)
 
 
 class Opened:
@@ -88,12 +97,18 @@ def test_the_reader_that_came_back_last_goes_out_first(wal_engine: Engine, path:
 def test_a_reading_connection_that_cannot_be_opened_takes_no_place(
     wal_engine: Engine, path: Path, opened: Opened
 ) -> None:
-    with wal_store(wal_engine, path, reader_limit=2) as store:
+    """The writer's connection serves for a while, and then it is tried again."""
+    clock = FakeClock()
+    with wal_store(wal_engine, path, reader_limit=2, clock=clock) as store:
         opened.fail = True
         for _ in range(5):
-            with pytest.raises(OpenFailed), store.reader():
-                pytest.fail("there is no connection to read with")
+            with store.reader() as reader:
+                assert reader.sessions.count() == 1
+        assert store.counters.degraded == 1
         opened.fail = False
+        with store.reader():
+            assert opened.readers == 0
+        clock.sleep(READER_RETRY_AFTER)
         with store.reader() as one, store.reader() as two:
             assert one.connection.raw is not two.connection.raw
         assert opened.readers == 2
@@ -198,3 +213,53 @@ def test_readers_of_any_number_work_on_every_engine(read_only: bool, filled: Sto
     with Store.open(path, read_only=read_only) as store, ExitStack() as stack:
         readers = [stack.enter_context(store.reader()) for _ in range(12)]
         assert [reader.messages.count() for reader in readers] == [1] * 12
+
+
+# -- bounds over all handles ------------------------------------------------------------------------------------
+
+
+def test_handles_on_one_file_share_its_connections(wal_engine: Engine, path: Path) -> None:
+    """READ-2."""
+    with ExitStack() as stack:
+        handles = [stack.enter_context(wal_store(wal_engine, path)) for _ in range(3)]
+        busy = ExitStack()
+        with busy:
+            readers = [busy.enter_context(store.reader()) for store in handles for _ in range(3)]
+            assert [reader.sessions.count() for reader in readers] == [1] * 9
+            writing = [store.write(lambda unit: unit.connection.raw) for store in handles[:2]]
+            assert sum(reader.connection.raw in writing for reader in readers[:6]) == 0
+            assert pools_alive() == 8
+        # Idle ones of the others make room.
+        with ExitStack() as again:
+            taken = [again.enter_context(handles[0].reader()) for _ in range(8)]
+            assert len({id(reader.connection.raw) for reader in taken}) == 8
+            assert pools_alive() == 8
+    assert pools_alive() == 0
+
+
+def test_a_process_has_so_many_and_no_more(wal_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers_module, "PROCESS_LIMIT", 5)
+    with ExitStack() as stack:
+        handles = [stack.enter_context(wal_store(wal_engine, tmp_path / f"{number}.db")) for number in range(3)]
+        taken = [stack.enter_context(store.reader()) for store in handles for _ in range(2)]
+        assert [reader.sessions.count() for reader in taken] == [1] * 6
+        assert pools_alive() == 5
+    assert pools_alive() == 0
+
+
+def test_the_last_descriptors_are_left_to_others(
+    wal_engine: Engine, path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers_module, "_descriptors_left", lambda: False)
+    with wal_store(wal_engine, path) as store, store.reader() as one:
+        assert one.sessions.count() == 1
+    assert opened.readers == 0
+
+
+def test_descriptors_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert readers_module._count_descriptors()
+    monkeypatch.setattr(readers_module, "SPARE_DESCRIPTORS", soft)
+    if Path("/proc/self/fd").exists() and soft != resource.RLIM_INFINITY:
+        assert not readers_module._count_descriptors()

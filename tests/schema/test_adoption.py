@@ -22,7 +22,7 @@ from tests.snapshots.hermes_v23 import BROAD_UPDATE_SQL, MESSAGES_SESSION_ID_IND
 from tests.support.builders import build_v23
 from tests.support.drivers import Engine
 
-OURS = {"fts_storage_version"}
+OURS = {"fts_storage_version", "db_file_generation"}
 EARLY_LACKS = (
     "sessions.pinned",
     "sessions.compression_ineffective_count",

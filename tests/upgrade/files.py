@@ -52,9 +52,13 @@ def values(path: Path, driver: str, statement: str, *parameters: Any) -> list[An
 
 
 def marks(path: Path, driver: str) -> dict[str, str | None]:
-    """The keys of `state_meta` without those that this library alone keeps."""
+    """The keys of `state_meta` without those that this library gives every file."""
     with opened(path, driver) as raw:
-        return {key: value for key, value in meta(raw).items() if not key.startswith("hermes_store_")}
+        return {
+            key: value
+            for key, value in meta(raw).items()
+            if not key.startswith("hermes_store_") and key != "db_file_generation"
+        }
 
 
 # -- what a file holds -----------------------------------------------------------------------------------------

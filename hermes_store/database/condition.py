@@ -1,0 +1,50 @@
+"""Files that this process has found damaged (rule DAMAGE-4): nobody of it writes into them any more.
+
+Going on writing turns a file that can be read into one that cannot. A file is known by what it is and not by its path,
+so that a sound one which takes its place is not under suspicion.
+"""
+
+import os
+import threading
+from pathlib import Path
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+_lock = threading.Lock()
+_corrupt: set[Identity] = set()
+
+
+def identity_of(path: str | os.PathLike[str]) -> Identity | None:
+    """What stands at a path, without opening it; None if nothing does."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - on the way of every write
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino)
+
+
+def note_corrupt(path: Path) -> None:
+    """From now on this process does not write into the file at this path."""
+    identity = identity_of(path)
+    if identity is not None:
+        with _lock:
+            _corrupt.add(identity)
+
+
+def clear(path: Path) -> None:
+    """The file at this path was recovered, and verified."""
+    identity = identity_of(path)
+    if identity is not None:
+        with _lock:
+            _corrupt.discard(identity)
+
+
+def is_corrupt(identity: Identity | None) -> bool:
+    """True for a file that was found damaged."""
+    return bool(_corrupt) and identity in _corrupt
+
+
+def storage_state(path: str | os.PathLike[str]) -> str:
+    """`corrupt` if this process has found the file at the path damaged, else `ok`. Rule DAMAGE-4."""
+    return "corrupt" if is_corrupt(identity_of(path)) else "ok"

@@ -1,0 +1,148 @@
+"""What a write door does when a unit meets damage: it mends indexes, then gives the file up (rules DAMAGE-4 to 6)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from hermes_store.database import condition
+from hermes_store.errors import CorruptStore, HermesStoreError, NotADatabase, StateDbCorruptError, UnitLost
+from hermes_store.events import Teller
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+    from hermes_store.database.generation import FileGuard
+
+
+class IndexKeeper(Protocol):
+    """What the doors know of the search indexes, which live a floor above."""
+
+    def seal(self, connection: "Connection") -> None:
+        """Before COMMIT: write what the indexes hold back, so that damage shows while the unit lives, and do upkeep.
+
+        Raises CorruptStore.
+        """
+
+    def cure(self, connection: "Connection", *, by_replacing: bool) -> Sequence[str]:
+        """Mend damaged indexes inside a unit; says what was done, nothing if they are sound.
+
+        by_replacing: do not even look at them, put new ones in their place. Raises CorruptStore.
+        """
+
+    def shaken(self) -> None:
+        """A unit was rolled back."""
+
+    def wants_upkeep(self, connection: "Connection") -> bool:
+        """Whether there is upkeep to do before the handle is closed."""
+
+    def upkeep(self, connection: "Connection") -> None:
+        """Do it, inside an open unit."""
+
+
+_NONE, _MEND, _REPLACE = range(3)
+
+
+class Damage:
+    """What is known of damage in the file of one writer, and what was tried against it."""
+
+    def __init__(self, keeper: IndexKeeper | None, guard: "FileGuard | None", teller: Teller) -> None:
+        self._keeper = keeper
+        self._guard = guard
+        self._teller = teller
+        self._remedy = _NONE
+        self._cause: CorruptStore | NotADatabase | None = None
+        self._is_mending = False
+        self._mended = False
+        self._unmended: CorruptStore | None = None
+        self._done: list[str] = []
+        self._verdict: StateDbCorruptError | None = None
+        self.is_serving = False  # while a store is being opened, its opener hears of damage, and nobody else
+
+    @property
+    def is_final(self) -> bool:
+        """True once the file itself was found damaged."""
+        return self._verdict is not None or (self._guard is not None and condition.is_corrupt(self._guard.main))
+
+    def refuse(self) -> None:
+        """Raise StateDbCorruptError if the file itself was found damaged, by this handle or another of the process."""
+        if self.is_final:
+            raise self._error(self._verdict)
+
+    def begin(self, connection: "Connection") -> None:
+        """A unit has begun: mend first, if an earlier one met damage. Raises CorruptStore."""
+        self._mended = False
+        self._unmended = None
+        self._done = []
+        if self._remedy != _NONE:
+            self._cure(connection, by_replacing=self._remedy == _REPLACE)
+            if not self._done and self._cause is not None:
+                # Nothing is wrong with the indexes.
+                self._remedy = _REPLACE
+                raise self._cause
+
+    def met(self, connection: "Connection", failure: CorruptStore) -> bool:
+        """A statement of the unit met damage; True if it was mended in place."""
+        if self._is_mending:
+            return False  # whoever mends deals with it
+        if not self._mended and self._keeper is not None:
+            try:
+                self._cure(connection, by_replacing=False)
+            except HermesStoreError:
+                # What made it fail is what the caller hears; the unit is run again with a stronger remedy.
+                self._done = []
+            if self._done:
+                return True
+        self._unmended = failure
+        return False
+
+    def _cure(self, connection: "Connection", *, by_replacing: bool) -> None:
+        assert self._keeper is not None  # noqa: S101 - without one there is no remedy
+        self._mended = self._is_mending = True
+        try:
+            self._done.extend(self._keeper.cure(connection, by_replacing=by_replacing))
+        finally:
+            self._is_mending = False
+
+    def require_whole(self) -> None:
+        """Raise the damage that the unit has met and that nobody could mend: an index lacks what it was told."""
+        if self._unmended is not None:
+            raise self._unmended
+
+    def committed(self) -> None:
+        """The unit is in the file."""
+        if self._remedy != _NONE or self._done:
+            self._remedy, self._cause = _NONE, None
+            done, self._done = self._done, []
+            for each in done:
+                self._teller.repaired("search index", each)
+
+    def failed(self, error: BaseException) -> CorruptStore | NotADatabase | None:
+        """The unit was rolled back because of this error; returns the damage that it met, None for any other error.
+
+        Then the next try begins with the next remedy. Raises StateDbCorruptError when there is none left.
+        """
+        cause = error.reason if isinstance(error, UnitLost) else error
+        if not isinstance(cause, (CorruptStore, NotADatabase)) or isinstance(cause, StateDbCorruptError):
+            return None
+        self._done = []
+        if self._cause is None:
+            self._cause = cause
+        if isinstance(cause, NotADatabase) or self._keeper is None or self._remedy == _REPLACE:
+            if not self.is_serving:
+                raise self._cause
+            self._verdict = self._error(self._cause)
+            if self._guard is not None:
+                condition.note_corrupt(self._guard.path)
+            self._teller.degraded("store", "the file itself is damaged")
+            raise self._verdict from self._cause
+        self._remedy += 1
+        return cause
+
+    def _error(self, cause: HermesStoreError | None) -> StateDbCorruptError:
+        where = f": {self._guard.path}" if self._guard is not None else ""
+        error = StateDbCorruptError(
+            f"database disk image is malformed{where} is damaged itself, not only a search index; nothing more is "
+            f"written into it by this process; make a copy of it and of its log, and recover the sessions from that"
+        )
+        for name in ("sqlite_errorcode", "sqlite_errorname"):
+            if hasattr(cause, name):
+                setattr(error, name, getattr(cause, name))
+        return error

@@ -1,0 +1,108 @@
+"""What the write doors do for the search indexes: flush, merge, cure (rules FTS-7, FTS-12 and FTS-13)."""
+
+import functools
+import time
+from typing import TYPE_CHECKING
+
+from hermes_store.errors import CorruptStore, OperationFailed
+from hermes_store.events import Teller
+from hermes_store.fts.cure import cure_indexes, replace_indexes
+from hermes_store.fts.indexes import INDEXES
+from hermes_store.fts.segments import STEP_PAGES, hold_merges_back, is_due, merge_step, read_levels
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
+    from hermes_store.database.driver import Driver
+
+LOOK_EVERY = 160
+"""Commits between two looks at how many segments there are, so that a merge falls on few appends."""
+
+HOLD_AFTER = 8
+"""Commits of a handle after which FTS5 is kept from merging by itself; before, that is not worth its price."""
+
+_FIND = (
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN "
+    f"({', '.join(repr(index.name) for index in INDEXES)}) AND instr(lower(sql), 'fts5') > 0"
+)
+
+
+@functools.cache
+def knows_flush(driver: "Driver") -> bool:
+    """Whether FTS5 of this library can be told to write what it holds back, tried on a database in memory."""
+    probe = driver.module.connect(":memory:", isolation_level=None)
+    try:
+        probe.execute("CREATE VIRTUAL TABLE probe USING fts5(x)")
+        probe.execute("INSERT INTO probe(probe) VALUES ('flush')")
+    except driver.module.Error:
+        return False
+    else:
+        return True
+    finally:
+        probe.close()
+
+
+class Keeper:
+    """The indexes of one writing connection."""
+
+    def __init__(self, teller: Teller) -> None:
+        self._teller = teller
+        self._names: tuple[str, ...] | None = None
+        self._commits = 0
+        self._holds = False
+
+    def seal(self, connection: "Connection") -> None:
+        """Before COMMIT: flush every index, and every now and then merge what is due. Raises CorruptStore.
+
+        Newer libraries show the damage of an index only when it writes, which would be in the middle of COMMIT: that
+        ends the unit, while after a flush it can still be kept.
+        """
+        if self._names is None:
+            self._names = tuple(row[0] for row in connection.sql(_FIND)) if connection.driver.has_fts5 else ()
+        if self._names and knows_flush(connection.driver):
+            for name in self._names:
+                self._flush(connection, name)
+        if self._commits % LOOK_EVERY == 0:
+            self._names = None  # whoever changed the layout is another process
+            self.upkeep(connection)
+        elif self._names and not self._holds and self._commits >= HOLD_AFTER:
+            self._holds = hold_merges_back(connection, self._names)
+        self._commits += 1
+
+    def _flush(self, connection: "Connection", name: str) -> None:
+        try:
+            connection.sql(f"INSERT INTO {name}({name}) VALUES ('flush')")
+        except CorruptStore:
+            raise
+        except OperationFailed as exc:
+            if "no such " not in str(exc):
+                raise
+            self._names = None  # the unit itself, or somebody before it, has changed the indexes
+
+    def _due(self, connection: "Connection") -> list[str]:
+        if not connection.driver.has_fts5:
+            return []
+        return [name for (name,) in connection.sql(_FIND) if is_due(read_levels(connection, name))]
+
+    def _merge(self, connection: "Connection", names: list[str]) -> None:
+        for name in names:
+            began = time.perf_counter()
+            merge_step(connection, name)
+            self._teller.merged(name, time.perf_counter() - began, STEP_PAGES)
+
+    def wants_upkeep(self, connection: "Connection") -> bool:
+        """Whether a merge is due; asked before the handle is closed, if it has written anything."""
+        return self._commits > 0 and bool(self._due(connection))
+
+    def upkeep(self, connection: "Connection") -> None:
+        """Merge what is due, inside an open unit."""
+        self._merge(connection, self._due(connection))
+
+    def shaken(self) -> None:
+        """A rollback may have made FTS5 read its settings again, and the indexes may be other ones."""
+        self._names = None
+        self._holds = False
+
+    def cure(self, connection: "Connection", *, by_replacing: bool) -> list[str]:
+        """Bring the indexes back in step with the messages; says what was done. Raises CorruptStore."""
+        self._names = None
+        return replace_indexes(connection) if by_replacing else cure_indexes(connection)

@@ -1,0 +1,109 @@
+"""Damage to the file itself: nothing is changed, and this process writes no more."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes_store import Store
+from hermes_store.database.condition import clear, storage_state
+from hermes_store.errors import CorruptStore, StateDbCorruptError
+from tests.database.helpers import query
+from tests.support.drivers import Engine
+
+PAGE = 4096
+MARK = "zebra"
+
+
+@pytest.fixture
+def broken(engine: Engine, path: Path) -> Path:
+    """A closed store in which a page of the messages of session `bad` is garbled."""
+    with Store.open(path) as store:
+        for session, text in (("early", "first"), ("bad", MARK), ("late", "last")):
+            store.write(lambda unit, session=session: unit.create_session(session, "cli"))  # type: ignore[misc]
+            for number in range(40):
+                store.append(session, "user", {"content": f"{text}{number} " + "x" * 500})
+        store.write(lambda unit: unit.create_session("empty", "cli"))
+    # A leaf of the table, not one of the indexes over it.
+    content = bytearray(path.read_bytes())
+    offset = content.index(f"{MARK}20 xxxx".encode()) // PAGE * PAGE
+    assert content[offset] == 0x0D
+    content[offset + 3 : offset + 5] = b"\xff\xff"
+    path.write_bytes(content)
+    return path
+
+
+def remove_bad(store: Store) -> None:
+    store.write(lambda unit: unit.clear_messages("bad"))
+
+
+def test_the_handle_writes_no_more(broken: Path, engine: Engine) -> None:
+    """DAMAGE-4."""
+    with Store.open(broken) as store:
+        store.append("late", "user", {"content": "before"})
+        count = query(broken, engine, "SELECT count(*) FROM sessions")
+        with pytest.raises(StateDbCorruptError, match="damaged itself"):
+            remove_bad(store)
+        assert storage_state(broken) == "corrupt"
+        for attempt in (
+            lambda: store.append("late", "user", {"content": "after"}),
+            lambda: store.write(lambda unit: unit.create_session("new", "cli")),
+            store.vacuum,
+        ):
+            with pytest.raises(StateDbCorruptError):
+                attempt()
+        with pytest.raises(StateDbCorruptError), store.transaction():
+            pytest.fail("there is no unit any more")
+        # What can be read, can be read.
+        with store.reader() as reader:
+            assert reader.sessions.count() == 4
+            assert len(reader.messages.rows("late")) == 41
+        assert query(broken, engine, "SELECT count(*) FROM sessions") == count
+        assert store.counters.repairs == 0
+
+
+def test_a_transaction_is_lost_and_then_refused(broken: Path) -> None:
+    with Store.open(broken) as store:
+        failures = []
+        for _ in range(5):
+            try:
+                with store.transaction() as unit:
+                    unit.clear_messages("bad")
+            except Exception as exc:  # noqa: BLE001 - compared below
+                failures.append(type(exc).__name__)
+        assert failures[-1] == "StateDbCorruptError"
+        assert set(failures) <= {"UnitLost", "StateDbCorruptError"}
+
+
+def test_other_handles_of_the_process_refuse_too(broken: Path) -> None:
+    with Store.open(broken) as other:
+        with Store.open(broken) as store, pytest.raises(StateDbCorruptError):
+            remove_bad(store)
+        with pytest.raises(StateDbCorruptError):
+            other.append("late", "user", {"content": "after"})
+
+
+def test_a_reader_that_meets_damage_stops_writers(broken: Path) -> None:
+    with Store.open(broken) as store:
+        with pytest.raises(CorruptStore), store.reader() as reader:
+            reader.messages.rows("bad")
+        assert storage_state(broken) == "corrupt"
+        with pytest.raises(StateDbCorruptError):
+            store.append("late", "user", {"content": "after"})
+
+
+def test_a_sound_file_at_the_path_is_not_under_suspicion(broken: Path, tmp_path: Path) -> None:
+    with Store.open(broken) as store, pytest.raises(StateDbCorruptError):
+        remove_bad(store)
+    broken.rename(tmp_path / "aside.db")
+    for suffix in ("-wal", "-shm"):
+        broken.with_name(broken.name + suffix).unlink(missing_ok=True)
+    assert storage_state(broken) == "ok"
+    assert storage_state(tmp_path / "aside.db") == "corrupt"
+
+
+def test_a_recovered_file_can_be_written_again(broken: Path) -> None:
+    with Store.open(broken) as store, pytest.raises(StateDbCorruptError):
+        remove_bad(store)
+    clear(broken)
+    with Store.open(broken) as store:
+        store.append("late", "user", {"content": "after"})

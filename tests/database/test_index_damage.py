@@ -1,0 +1,200 @@
+"""Damage to a search index that a write meets: the message is stored, the index mended or marked."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from hermes_store import Store, Unit, connect
+from hermes_store.errors import StoreLocked, UnitLost
+from hermes_store.fts import indexes
+from hermes_store.fts.cure import index_repairs
+from hermes_store.fts.state import check_indexes, index_states
+from tests.database.helpers import Stop, query, second_connection, settings_of
+from tests.support.drivers import Engine
+
+OLD = 30
+
+DAMAGES = {
+    "averages gone": "DELETE FROM {index}_data WHERE id = 1",
+    "structure zeroed": "UPDATE {index}_data SET block = zeroblob(7) WHERE id = 10",
+    "structure gone": "DELETE FROM {index}_data WHERE id = 10",
+    "structure garbled": "UPDATE {index}_data SET block = x'FFFFFFFFFFFFFFFF' WHERE id = 10",
+    "leaves empty": "UPDATE {index}_data SET block = x'' WHERE id > 10",
+    "leaves garbled": "UPDATE {index}_data SET block = x'FFFFFFFFFFFFFFFFFFFFFFFF' WHERE id > 10",
+    "leaves gone": "DELETE FROM {index}_data WHERE id > 10",
+    "sizes gone": "DELETE FROM {index}_docsize",
+    "pages gone": "DELETE FROM {index}_idx",
+}
+
+damages = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+either_index = pytest.mark.parametrize("index", ["messages_fts", "messages_fts_trigram"])
+
+
+def break_index(path: Path, engine: Engine, index: str, damage: str) -> None:
+    with second_connection(path, engine) as connection:
+        connection.execute(damage.format(index=index))
+
+
+@pytest.fixture
+def old(engine: Engine, path: Path) -> Path:
+    with Store.open(path) as store:
+        store.write(lambda unit: unit.create_session("a", "cli"))
+        for number in range(OLD):
+            store.append("a", "user", {"content": f"docker note {number} 部署方案"})
+    return path
+
+
+@pytest.fixture(params=["small", "large"])
+def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether the messages are few enough for their indexes to be filled at once."""
+    if request.param == "large":
+        monkeypatch.setattr(indexes, "REBUILD_LIMIT", OLD - 1)
+    return str(request.param)
+
+
+def say(store: Store, text: str = "kubernetes") -> None:
+    store.append("a", "user", {"content": text})
+
+
+def hits(store: Store) -> tuple[int, int, int]:
+    with store.reader() as reader:
+        found = [len(reader.search.messages(query, limit=100)) for query in ("docker", "kubernetes", "部署方案")]
+    return found[0], found[1], found[2]
+
+
+def assert_whole(store: Store, engine: Engine, *, new: int) -> None:
+    """Every message is there once and is found, and what the indexes claim to hold is what they hold."""
+    assert hits(store) == (OLD, new, OLD)
+    assert query(store.path, engine, "SELECT count(*) FROM messages") == [(OLD + new,)]
+    assert query(store.path, engine, "SELECT message_count FROM sessions") == [(OLD + new,)]
+    assert query(store.path, engine, "PRAGMA integrity_check") == [("ok",)]
+    with store.reader() as reader:
+        complete = all(each.complete for each in index_states(reader.connection))
+    if complete:
+        store.write(lambda unit: check_indexes(unit.connection))
+
+
+@damages
+@either_index
+@pytest.mark.parametrize("when", ["on an open handle", "before opening"])
+def test_an_append_is_stored_and_found(
+    old: Path, engine: Engine, size: str, damage: str, index: str, when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """DAMAGE-5."""
+    if when == "before opening":
+        break_index(old, engine, index, damage)
+    with Store.open(old) as store:
+        if when != "before opening":
+            break_index(old, engine, index, damage)
+        for number in range(20):
+            say(store, f"kubernetes {number}")
+        assert_whole(store, engine, new=20)
+    with Store.open(old) as store:
+        assert_whole(store, engine, new=20)
+    assert "kubernetes" not in caplog.text
+
+
+@damages
+@either_index
+def test_a_unit_is_kept_or_lost_as_a_whole(old: Path, engine: Engine, size: str, damage: str, index: str) -> None:
+    """DAMAGE-6: its caller sees nothing, or UnitLost, and then the next one is kept."""
+    with Store.open(old) as store:
+        break_index(old, engine, index, damage)
+
+        def body(unit: Unit) -> None:
+            unit.append("a", "user", "kubernetes one")
+            unit.append("a", "user", "kubernetes two")
+            unit.meta.set("seen", "yes")
+
+        try:
+            with store.transaction() as unit:
+                body(unit)
+        except UnitLost:
+            assert query(old, engine, "SELECT count(*) FROM messages") == [(OLD,)]
+            assert query(old, engine, "SELECT count(*) FROM state_meta WHERE key = 'seen'") == [(0,)]
+            with store.transaction() as unit:
+                body(unit)
+        assert_whole(store, engine, new=2)
+
+
+@damages
+@either_index
+def test_messages_can_be_removed(old: Path, engine: Engine, size: str, damage: str, index: str) -> None:
+    with Store.open(old) as store:
+        break_index(old, engine, index, damage)
+        assert store.write(lambda unit: unit.clear_messages("a")) == OLD
+        assert hits(store) == (0, 0, 0)
+        say(store)
+        assert hits(store) == (0, 1, 0)
+
+
+@damages
+def test_an_entity_is_stored(old: Path, engine: Engine, damage: str) -> None:
+    """What goes through SQLAlchemy is mended as well."""
+    from hermes_store.models import Message
+
+    with Store.open(old) as store:
+        break_index(old, engine, "messages_fts", damage)
+
+        def body(unit: Unit) -> None:
+            unit.orm.add(Message(session_id="a", role="user", content="kubernetes", timestamp=1.0, active=1))
+
+        store.write(body)
+        assert hits(store) == (OLD, 1, OLD)
+
+
+def test_a_unit_that_fails_by_itself_leaves_the_damage_to_others(old: Path, engine: Engine) -> None:
+    with Store.open(old) as store:
+        break_index(old, engine, "messages_fts", DAMAGES["averages gone"])
+
+        def fail() -> None:
+            with store.transaction() as unit:
+                unit.append("a", "user", "kubernetes")
+                raise Stop
+
+        with pytest.raises(Stop):
+            fail()
+        assert hits(store)[1] == 0
+        say(store)
+        assert_whole(store, engine, new=1)
+
+
+def test_what_was_mended_is_counted_noted_and_told(old: Path, engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    with Store.open(old) as store:
+        break_index(old, engine, "messages_fts", DAMAGES["structure garbled"])
+        say(store)
+        say(store)
+        assert store.counters.repairs == 1
+        with store.reader() as reader:
+            noted = index_repairs(reader.connection)
+        assert noted.count == 1
+        assert noted.last is not None
+        assert noted.what
+    assert [record.levelno for record in caplog.records if "damaged search index" in record.message] == [
+        logging.WARNING
+    ]
+
+
+def test_an_index_is_mended_once_and_not_in_every_unit(old: Path, engine: Engine) -> None:
+    with Store.open(old) as store:
+        for count in (1, 2):
+            break_index(old, engine, "messages_fts", DAMAGES["averages gone"])
+            for _ in range(5):
+                say(store)
+            assert store.counters.repairs == count
+
+
+def test_a_lock_behind_a_constructor_is_no_damage(old: Path, engine: Engine) -> None:
+    """Another process that holds the file makes FTS5 say things that sound like damage."""
+    with Store.open(old, settings=settings_of(engine, patience=0.0)) as store:
+        other = connect(old, driver=engine.driver, timeout=0)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            with pytest.raises(StoreLocked):
+                store.write(lambda unit: unit.append("a", "user", "kubernetes"))
+        finally:
+            other.close()
+        say(store)
+        assert store.counters.repairs == 0
+        assert_whole(store, engine, new=1)
