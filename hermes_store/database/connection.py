@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from hermes_store.database import registry
+from hermes_store.database.damage import is_damage
 from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
 from hermes_store.database.translation import translate
@@ -146,6 +147,7 @@ class Connection:
         "_error",
         "_sa",
         "driver",
+        "failed_sql",
         "in_unit",
         "lost_to",
         "on_damage",
@@ -168,7 +170,9 @@ class Connection:
         # The error by which SQLite ended the unit, for whoever hears only of what came after it.
         self.lost_to: HermesStoreError | None = None
         # Asked, while a unit lives, when a statement meets damage; True if it was mended, so that it may run again.
-        self.on_damage: Callable[[CorruptStore], bool] | None = None
+        self.on_damage: Callable[[HermesStoreError], bool] | None = None
+        # The last statement that failed.
+        self.failed_sql = ""
         # Told of statements that take longer than so many seconds.
         self.on_slow: Callable[[str, float], None] | None = None
         self.slow_after = float("inf")
@@ -212,7 +216,7 @@ class Connection:
             cursor.close()
         except self._error as exc:
             cursor.close()
-            rows = self._once_more(self.failure(exc), sql, arguments)
+            rows = self._once_more(self.failure(exc, sql), sql, arguments)
             return rows[0] if rows else None
         self._look_at(sql, began)
         return found
@@ -235,25 +239,25 @@ class Connection:
     def _all(self, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
         began = perf_counter()
         try:
-            found = self._fetch_all(self._execute(sql, arguments))
+            found = self._fetch_all(self._execute(sql, arguments), sql)
         except (OperationFailed, CorruptStore) as exc:
             return self._once_more(exc, sql, arguments)
         self._look_at(sql, began)
         return found
 
-    def _fetch_all(self, cursor: "DriverCursor") -> list[Any]:
+    def _fetch_all(self, cursor: "DriverCursor", sql: str) -> list[Any]:
         try:
             return cursor.fetchall()
         except self._error as exc:
             # Half-read, it would keep its table locked.
             cursor.close()
-            raise self.failure(exc)  # noqa: B904 - it names its cause
+            raise self.failure(exc, sql)  # noqa: B904 - it names its cause
 
     def _execute(self, sql: str, arguments: tuple[Any, ...]) -> "DriverCursor":
         try:
             return self.raw.execute(sql, arguments)
         except self._error as exc:
-            failure = self.failure(exc)
+            failure = self.failure(exc, sql)
         except UnicodeEncodeError:
             # Lone surrogates: SQLite holds UTF-8, and no text is worth an error.
             return self._execute(sql, tuple(scrub_if_text(each) for each in arguments))
@@ -271,7 +275,7 @@ class Connection:
         if isinstance(failure, DiskFailure):
             return self._replay(failure, sql, arguments)
         if self.is_mended(failure):
-            return self._fetch_all(self._execute(sql, arguments))
+            return self._fetch_all(self._execute(sql, arguments), sql)
         raise failure
 
     def _leniently(self, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
@@ -279,7 +283,7 @@ class Connection:
         before = self.raw.text_factory
         self.raw.text_factory = lambda raw: raw.decode("utf-8", "replace")
         try:
-            return self._fetch_all(self._execute(sql, arguments))
+            return self._fetch_all(self._execute(sql, arguments), sql)
         finally:
             self.raw.text_factory = before
 
@@ -291,7 +295,7 @@ class Connection:
                 break  # and with it went the snapshot
             sleep(_REPLAY_PAUSE)
             try:
-                return self._fetch_all(self._execute(sql, arguments))
+                return self._fetch_all(self._execute(sql, arguments), sql)
             except DiskFailure as exc:
                 last = exc
         raise last
@@ -299,7 +303,8 @@ class Connection:
     def is_mended(self, failure: Exception) -> bool:
         """Whether damage that a statement of a unit met was mended, so that the statement may run again."""
         return (
-            isinstance(failure, CorruptStore)
+            isinstance(failure, HermesStoreError)
+            and is_damage(failure)
             and self.on_damage is not None
             and self.in_unit
             and self.raw.in_transaction
@@ -357,7 +362,7 @@ class Connection:
 
         def on_error(context: "ExceptionContext") -> None:
             if isinstance(context.original_exception, self._error):
-                raise self.failure(context.original_exception)
+                raise self.failure(context.original_exception, context.statement or "")
 
         def before(*_: object) -> None:
             if self.refusal is not None:
@@ -396,8 +401,9 @@ class Connection:
 
     # -- state ----------------------------------------------------------------------------------------------
 
-    def failure(self, error: BaseException) -> Exception:
+    def failure(self, error: BaseException, sql: str = "") -> Exception:
         """Our error for one of the driver, its cause set; notices when SQLite has ended the unit."""
+        self.failed_sql = sql
         translated = translate(error)
         translated.__cause__ = error
         if self.in_unit and not self.raw.in_transaction:

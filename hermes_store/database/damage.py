@@ -1,15 +1,32 @@
 """What a write door does when a unit meets damage: it mends indexes, then gives the file up (rules DAMAGE-4 to 6)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from hermes_store.database import condition
-from hermes_store.errors import CorruptStore, HermesStoreError, NotADatabase, StateDbCorruptError, UnitLost
+from hermes_store.database.translation import INDEXES_UNAVAILABLE
+from hermes_store.errors import (
+    CorruptStore,
+    HermesStoreError,
+    NotADatabase,
+    OperationFailed,
+    StateDbCorruptError,
+    UnitLost,
+)
 from hermes_store.events import Teller
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
     from hermes_store.database.generation import FileGuard
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """Something that was done about a damaged index; not `complete` where searching is slow until a rebuild."""
+
+    text: str
+    complete: bool = True
 
 
 class IndexKeeper(Protocol):
@@ -21,7 +38,7 @@ class IndexKeeper(Protocol):
         Raises CorruptStore.
         """
 
-    def cure(self, connection: "Connection", *, by_replacing: bool) -> Sequence[str]:
+    def cure(self, connection: "Connection", *, by_replacing: bool) -> Sequence[Cure]:
         """Mend damaged indexes inside a unit; says what was done, nothing if they are sound.
 
         by_replacing: do not even look at them, put new ones in their place. Raises CorruptStore.
@@ -40,6 +57,13 @@ class IndexKeeper(Protocol):
 _NONE, _MEND, _REPLACE = range(3)
 
 
+def is_damage(error: BaseException | None) -> bool:
+    """Whether an error may be that of a damaged index, or of one that cannot be used here, or of a damaged file."""
+    if isinstance(error, OperationFailed):
+        return INDEXES_UNAVAILABLE.search(str(error).lower()) is not None
+    return isinstance(error, (CorruptStore, NotADatabase))
+
+
 class Damage:
     """What is known of damage in the file of one writer, and what was tried against it."""
 
@@ -48,11 +72,11 @@ class Damage:
         self._guard = guard
         self._teller = teller
         self._remedy = _NONE
-        self._cause: CorruptStore | NotADatabase | None = None
+        self._cause: HermesStoreError | None = None
         self._is_mending = False
         self._mended = False
-        self._unmended: CorruptStore | None = None
-        self._done: list[str] = []
+        self._unmended: HermesStoreError | None = None
+        self._done: list[Cure] = []
         self._verdict: StateDbCorruptError | None = None
         self.is_serving = False  # while a store is being opened, its opener hears of damage, and nobody else
 
@@ -66,8 +90,12 @@ class Damage:
         if self.is_final:
             raise self._error(self._verdict)
 
-    def begin(self, connection: "Connection") -> None:
-        """A unit has begun: mend first, if an earlier one met damage. Raises CorruptStore."""
+    def begin(self, connection: "Connection", *, failures: int = 0) -> None:
+        """A unit has begun: mend first, if an earlier one met damage. Raises CorruptStore.
+
+        failures: how often this very unit has met damage; what other threads have done meanwhile did not help it.
+        """
+        self._remedy = max(self._remedy, min(failures, _REPLACE))
         self._mended = False
         self._unmended = None
         self._done = []
@@ -78,7 +106,7 @@ class Damage:
                 self._remedy = _REPLACE
                 raise self._cause
 
-    def met(self, connection: "Connection", failure: CorruptStore) -> bool:
+    def met(self, connection: "Connection", failure: HermesStoreError) -> bool:
         """A statement of the unit met damage; True if it was mended in place."""
         if self._is_mending:
             return False  # whoever mends deals with it
@@ -111,22 +139,24 @@ class Damage:
         if self._remedy != _NONE or self._done:
             self._remedy, self._cause = _NONE, None
             done, self._done = self._done, []
-            for each in done:
-                self._teller.repaired("search index", each)
+            for cure in done:
+                self._teller.repaired("search index", cure.text)
+                if not cure.complete:
+                    self._teller.degraded("search", f"{cure.text}; optimize-storage fills it")
 
-    def failed(self, error: BaseException) -> CorruptStore | NotADatabase | None:
+    def failed(self, error: BaseException) -> HermesStoreError | None:
         """The unit was rolled back because of this error; returns the damage that it met, None for any other error.
 
         Then the next try begins with the next remedy. Raises StateDbCorruptError when there is none left.
         """
         cause = error.reason if isinstance(error, UnitLost) else error
-        if not isinstance(cause, (CorruptStore, NotADatabase)) or isinstance(cause, StateDbCorruptError):
+        if not isinstance(cause, HermesStoreError) or not is_damage(cause) or isinstance(cause, StateDbCorruptError):
             return None
         self._done = []
         if self._cause is None:
             self._cause = cause
         if isinstance(cause, NotADatabase) or self._keeper is None or self._remedy == _REPLACE:
-            if not self.is_serving:
+            if not self.is_serving or isinstance(self._cause, OperationFailed):
                 raise self._cause
             self._verdict = self._error(self._cause)
             if self._guard is not None:

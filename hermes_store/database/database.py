@@ -26,6 +26,7 @@ from hermes_store.database.journal import (
     settle_journal_mode,
 )
 from hermes_store.database.readers import ReaderPool
+from hermes_store.database.translation import INDEX_NAMES
 from hermes_store.database.writer import Writer
 from hermes_store.errors import (
     CorruptStore,
@@ -236,9 +237,12 @@ class Database:
             self._no_reader_until = self.clock.monotonic() + READER_RETRY_AFTER
             return None
 
-    def note_damage(self) -> None:
-        """A read met damage that is not in a search index: this process writes no more into the file."""
-        if str(self.path) != IN_MEMORY:
+    def note_damage(self, sql: str) -> None:
+        """A read met damage: if it was not in a search index, this process writes no more into the file.
+
+        A damaged index says of itself what a damaged file says, so it is the statement that tells.
+        """
+        if sql and INDEX_NAMES not in sql and str(self.path) != IN_MEMORY:
             condition.note_corrupt(self.path)
 
     def _return_pooled(self, connection: Connection) -> None:
@@ -285,7 +289,7 @@ class Snapshot:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, (CorruptStore, NotADatabase)) and not isinstance(error, IndexDamaged):
-            self._database.note_damage()
+            self._database.note_damage(self._connection.failed_sql)
         self._give_back(self._connection)
 
 

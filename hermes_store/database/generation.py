@@ -162,10 +162,8 @@ def _somebody_has(identity: Identity | None) -> bool:
         locks = Path("/proc/locks").read_text(encoding="ascii", errors="replace")
     except OSError:
         return True  # cannot be told
-    device, inode = identity
-    wanted = f"{os.major(device):02x}:{os.minor(device):02x}:{inode}"
-    # Some file systems have other device numbers there than `stat` gives: the inode decides, the scan sees to the rest.
-    return f" {wanted} " in locks or f":{inode} " in locks
+    # Some file systems have other device numbers there than `stat` gives; what follows looks closely.
+    return f":{identity[1]} " in locks
 
 
 def _processes() -> list[str]:

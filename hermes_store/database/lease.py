@@ -38,9 +38,9 @@ class Lease(Connection):
         """A SQLAlchemy connection of this lease alone, closed at its end."""
         return self._inner.connect_sa()
 
-    def failure(self, error: BaseException) -> Exception:
+    def failure(self, error: BaseException, sql: str = "") -> Exception:
         """Our error for one of the driver; noticed by the connection underneath."""
-        return self._inner.failure(error)
+        return self._inner.failure(error, sql)
 
     def is_mended(self, failure: Exception) -> bool:
         """Whether damage was mended; by the connection underneath."""

@@ -19,7 +19,7 @@ LARGEST_COPY = 512 * 1024 * 1024
 
 _HEADER = 100
 _BLOCK = 1024 * 1024
-_DESCRIPTORS = "/proc/self/fd"
+_DESCRIPTORS = ("/proc/self/fd", "/dev/fd")
 
 
 def save_retired_log(path: Path, wal: Identity | None, shm: Identity | None, clock: Clock) -> Path | None:
@@ -61,10 +61,10 @@ def save_retired_log(path: Path, wal: Identity | None, shm: Identity | None, clo
 
 def _descriptors() -> dict[Identity, int] | None:
     """The descriptors of this process by what they have open."""
-    try:
-        numbers = os.listdir(_DESCRIPTORS)  # noqa: PTH208 - names alone
-    except OSError:
+    folder = next((each for each in _DESCRIPTORS if os.path.isdir(each)), None)  # noqa: PTH112
+    if folder is None:
         return None
+    numbers = os.listdir(folder)  # noqa: PTH208 - names alone
     found: dict[Identity, int] = {}
     for number in numbers:
         try:

@@ -28,12 +28,14 @@ from hermes_store.errors import (
     UniqueFailed,
 )
 
-_Translated = type[DriverFailure] | type[OpenFailed] | type[NotADatabase]
+Kind = type[DriverFailure] | type[OpenFailed] | type[NotADatabase]
+"""The classes into which an error of a driver can be translated."""
 
 _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
 _CORRUPT_VTAB = 267
+_NO_ERROR = (0, 100, 101)  # what SQLite means by OK, ROW and DONE
 
-_BY_CODE: Final[dict[int, _Translated]] = {
+_BY_CODE: Final[dict[int, Kind]] = {
     _BUSY: StoreLocked,
     _LOCKED: StoreLocked,
     _READONLY: ReadOnlyStore,
@@ -44,30 +46,49 @@ _BY_CODE: Final[dict[int, _Translated]] = {
     _NOTADB: NotADatabase,
 }
 
+# The one place that knows how SQLite words things; to be matched with texts in small letters.
+MALFORMED_SCHEMA: Final = re.compile(r"malformed database schema")
+MALFORMED: Final = re.compile(r"malformed database schema|disk image is malformed")
+LOCKED: Final = re.compile(r"\b(locked|busy)\b|no more rows available")
+DISK_FULL: Final = re.compile(
+    r"no space left on device|not enough space|database or disk is full|disk full|full disk|enospc"
+)
+DISK_FAILURE: Final = re.compile(r"disk i/o error")
+INDEXES_UNAVAILABLE: Final = re.compile(r"no such module\b.*fts5|no such tokenizer: (trigram|cjk_unicode61)")
+
+INDEX_NAMES: Final = "messages_fts"
+"""How the names of search indexes begin."""
+
 # Order matters: "database disk image is malformed" must be met before anything that looks for "disk".
-_BY_TEXT: Final[tuple[tuple[re.Pattern[str], _Translated], ...]] = (
+_BY_TEXT: Final[tuple[tuple[re.Pattern[str], Kind], ...]] = (
     (
         re.compile(
-            r"vtable constructor failed: messages_fts|invalid fts5 file format"
+            rf"vtable constructor failed: {INDEX_NAMES}|invalid fts5 file format"
             r"|fts5.*(corrupt|checksum mismatch|missing row)"
         ),
         IndexDamaged,
     ),
-    (re.compile(r"malformed database schema|disk image is malformed"), CorruptStore),
+    (MALFORMED, CorruptStore),
     (re.compile(r"not a database"), NotADatabase),
-    (re.compile(r"is locked|busy|no more rows available"), StoreLocked),
-    (re.compile(r"disk is full|no space left"), DiskFull),
+    (LOCKED, StoreLocked),
+    (DISK_FULL, DiskFull),
     (re.compile(r"readonly database|read-only"), ReadOnlyStore),
-    (re.compile(r"disk i/o error"), DiskFailure),
+    (DISK_FAILURE, DiskFailure),
     (re.compile(r"unable to open database"), OpenFailed),
 )
 
-_CONSTRAINTS: Final[tuple[tuple[re.Pattern[str], _Translated], ...]] = (
+_CONSTRAINTS: Final[tuple[tuple[re.Pattern[str], Kind], ...]] = (
     (re.compile(r"foreign key constraint failed"), ForeignKeyFailed),
     (re.compile(r"unique constraint failed"), UniqueFailed),
+    (re.compile(r"(not null|check) constraint failed"), ConstraintFailed),
 )
 
-_BY_NAME: Final[dict[str, _Translated]] = {
+_BARE_CONSTRAINT: Final = "constraint failed"  # what a damaged index says
+_MISSING: Final = "no such "  # and then a name, which may be any words
+
+_MODULES: Final = ("sqlite3", "pysqlite3.dbapi2")
+
+_BY_NAME: Final[dict[str, Kind]] = {
     "OperationalError": OperationFailed,
     "IntegrityError": ConstraintFailed,
     "ProgrammingError": DriverMisuse,
@@ -84,22 +105,31 @@ def translate(error: BaseException) -> HermesStoreError:
     """
     text = str(error)
     code = getattr(error, "sqlite_errorcode", None)
-    result = _classify(error, text.lower(), code)(text)
+    result = kind_of(error)(text)
     if isinstance(result, DriverFailure) and isinstance(code, int):
         result.sqlite_errorcode = code
         result.sqlite_errorname = getattr(error, "sqlite_errorname", "")
     return result
 
 
-def _classify(error: BaseException, text: str, code: object) -> _Translated:
-    name = type(error).__name__
+def is_driver_error(error: BaseException) -> bool:
+    """True for an error that either driver has raised, or an application in its name; False for ours."""
+    return not isinstance(error, HermesStoreError) and _name_of(error) != ""
+
+
+def kind_of(error: BaseException) -> Kind:
+    """The class into which an error of a driver is translated."""
+    text = str(error).lower()
+    name = _name_of(error)
     if name == "IntegrityError":
         # Real violations name what was violated; a trigger may say anything in its own words.
-        if text == "constraint failed":
+        if text == _BARE_CONSTRAINT:
             return IndexDamaged
-        return next((kind for pattern, kind in _CONSTRAINTS if pattern.search(text)), ConstraintFailed)
-    if text.startswith("no such "):
+        return _violation(text) or ConstraintFailed
+    if text.startswith(_MISSING):
         return _BY_NAME.get(name, DatabaseFailure)
+    code = getattr(error, "sqlite_errorcode", None)
+    known = None
     if isinstance(code, int):
         if code == _CORRUPT_VTAB:
             return IndexDamaged
@@ -107,7 +137,36 @@ def _classify(error: BaseException, text: str, code: object) -> _Translated:
         known = _BY_CODE.get(code & 0xFF)
         if known is not None and known is not CorruptStore:
             return known
-    for pattern, kind in _BY_TEXT:
-        if pattern.search(text):
-            return kind
-    return _BY_NAME.get(name, DatabaseFailure)
+    found = _by_text(text)
+    if found is StoreLocked and isinstance(code, int) and code not in _NO_ERROR:
+        found = None  # no lock: a statement that is wrong, say, and quotes a word
+    return found or known or _BY_NAME.get(name, DatabaseFailure)
+
+
+def kind_of_text(text: str) -> Kind | None:
+    """The class of an error of which no more than the text is known; None where that says nothing."""
+    text = text.strip().lower()
+    if text == _BARE_CONSTRAINT:
+        return IndexDamaged
+    if text.startswith(_MISSING):
+        return None
+    return _violation(text) or _by_text(text)
+
+
+def quotes_names(text: str) -> bool:
+    """True for a text that tells what was violated or is missing, by a name which may be any words."""
+    small = text.strip().lower()
+    return small.startswith(_MISSING) or _violation(small) is not None
+
+
+def _by_text(text: str) -> Kind | None:
+    return next((kind for pattern, kind in _BY_TEXT if pattern.search(text)), None)
+
+
+def _violation(text: str) -> Kind | None:
+    return next((kind for pattern, kind in _CONSTRAINTS if pattern.search(text)), None)
+
+
+def _name_of(error: BaseException) -> str:
+    """The name of the driver's own class that an error is of; empty if it is of none."""
+    return next((each.__name__ for each in type(error).__mro__ if each.__module__ in _MODULES), "")

@@ -21,11 +21,10 @@ from hermes_store.database.damage import Damage, IndexKeeper
 from hermes_store.database.generation import FileGuard
 from hermes_store.database.waiting import Wait
 from hermes_store.errors import (
-    CorruptStore,
     DiskFailure,
     DriverFailure,
+    HermesStoreError,
     NestedUnit,
-    NotADatabase,
     SessionCompressionInProgressError,
     StoreClosed,
     StoreLocked,
@@ -87,17 +86,19 @@ class Writer:
         body raises, after everything was rolled back. Rules WRITE-1 to WRITE-4.
         """
         wait = Wait(self._clock, patience, self._guard_patience)
+        failures = 0
         self.refuse_nested()
         while True:
             try:
                 self.take(wait)
-                return self._attempt(body, wait, meets_damage=meets_damage)
+                return self._attempt(body, wait, failures=failures, meets_damage=meets_damage)
             except (StoreLocked, SessionCompressionInProgressError) as exc:
                 reason = exc
-            except (CorruptStore, NotADatabase) as exc:
+            except HermesStoreError as exc:
                 if self.damage.failed(exc) is None:
                     raise
                 self.teller.retried(exc, wait.tries)
+                failures += 1
                 continue
             finally:
                 # Here and not only in there: an interrupt may come before the first step of a call.
@@ -149,7 +150,7 @@ class Writer:
             entered = True
         except (StoreLocked, SessionCompressionInProgressError) as exc:
             reason = exc
-        except (CorruptStore, NotADatabase, UnitLost) as exc:
+        except HermesStoreError as exc:
             self._roll_back()
             if self.damage.failed(exc) is None:
                 raise
@@ -236,10 +237,10 @@ class Writer:
 
     # -- one attempt ----------------------------------------------------------------------------------------
 
-    def _attempt(self, body: Callable[[Connection], T], wait: Wait, *, meets_damage: bool) -> T:
+    def _attempt(self, body: Callable[[Connection], T], wait: Wait, *, failures: int, meets_damage: bool) -> T:
         connection = self.connection
         try:
-            self._begin(wait, meets_damage=meets_damage)
+            self._begin(wait, failures=failures, meets_damage=meets_damage)
             result = body(connection)
             self._commit(wait)
         except UnitLost as lost:
@@ -255,7 +256,7 @@ class Writer:
         self._after_commit()
         return result
 
-    def _begin(self, wait: Wait, *, meets_damage: bool = False) -> None:
+    def _begin(self, wait: Wait, *, failures: int = 0, meets_damage: bool = False) -> None:
         connection = self.connection
         self.damage.refuse()
         try:
@@ -268,13 +269,13 @@ class Writer:
         self._begun = self._clock.monotonic()
         self._waited = wait.elapsed()
         self.check_file()
-        self.damage.begin(connection)
+        self.damage.begin(connection, failures=failures)
         if not meets_damage:
             connection.on_damage = self._met_damage
         if wait.tries:
             self.teller.waited(self._waited, wait.tries)
 
-    def _met_damage(self, failure: CorruptStore) -> bool:
+    def _met_damage(self, failure: HermesStoreError) -> bool:
         return self.damage.met(self.connection, failure)
 
     def _commit(self, wait: Wait) -> None:

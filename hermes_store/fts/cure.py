@@ -5,8 +5,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermes_store.database.damage import Cure
 from hermes_store.database.savepoint import savepoint
-from hermes_store.errors import CorruptStore
+from hermes_store.errors import CorruptStore, OperationFailed
 from hermes_store.fts import indexes
 from hermes_store.fts.ensure import PARTIAL_KEY, abandon, refill
 from hermes_store.fts.indexes import HIGH_WATER_KEY, INDEXES, PROGRESS_KEY, TRIGRAM_INDEX
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CJK_INDEX = "messages_fts_cjk"
+"""An index of Hermes Agent, with a tokenizer of its own."""
+
 CJK_STALE_KEY = "fts_cjk_stale"
 """How other programs note that an index of theirs lacks messages."""
 
@@ -28,7 +32,7 @@ REPAIRS_KEY = "hermes_store_index_repairs"
 """How often indexes of this file were mended because a write had met their damage."""
 
 
-def cure_indexes(connection: "Connection") -> list[str]:
+def cure_indexes(connection: "Connection") -> list[Cure]:
     """Bring indexes back in step with the messages; says what was done, nothing where they are sound.
 
     First the rows that another SQLite library indexed in its own way, which cost little; then, up to 20,000 messages, a
@@ -41,9 +45,9 @@ def cure_indexes(connection: "Connection") -> list[str]:
     return done
 
 
-def _mend(connection: "Connection") -> list[str]:
+def _mend(connection: "Connection") -> list[Cure]:
+    done = _leave_unusable(connection)
     found = layouts(objects(connection))
-    done = []
     if TRIGRAM_INDEX in found and connection.driver.has_trigram:
         try:
             rows, note = adopt_index(connection, None)
@@ -52,7 +56,7 @@ def _mend(connection: "Connection") -> list[str]:
             rows, note = 0, writer_note(connection.driver, passes_nul=passes_nul(connection.driver))
         set_mark(connection, WRITER_KEY, note)
         if rows:
-            done.append(f"{rows} rows of another SQLite were indexed anew")
+            done.append(Cure(f"{rows} rows of another SQLite were indexed anew"))
     if connection.sql("SELECT count(*) FROM messages")[0][0] > indexes.REBUILD_LIMIT:
         return done or _set_out_of_use(connection, found)
     if read_mark(connection, HIGH_WATER_KEY) is not None:
@@ -61,7 +65,7 @@ def _mend(connection: "Connection") -> list[str]:
             if layout is Layout.CURRENT:
                 refill(connection, index, layout)
         connection.sql("DELETE FROM state_meta WHERE key IN (?, ?)", (HIGH_WATER_KEY, PROGRESS_KEY))
-        return [*done, "a rebuild that was under way was ended"]
+        return [*done, Cure("a rebuild that was under way was ended")]
     for index, layout in found.items():
         try:
             index.check(connection)
@@ -70,51 +74,44 @@ def _mend(connection: "Connection") -> list[str]:
                 index.rebuild(connection)
             else:
                 refill(connection, index, layout)
-            done.append(f"{index.name} was filled anew")
+            done.append(Cure(f"{index.name} was filled anew"))
     return done
 
 
-def _set_out_of_use(connection: "Connection", found: dict[indexes.Index, Layout]) -> list[str]:
+def _set_out_of_use(connection: "Connection", found: dict[indexes.Index, Layout]) -> list[Cure]:
     """Leave indexes that are too large to be filled here to a rebuild in steps."""
     done = []
     for index, layout in found.items():
         if layout is Layout.CURRENT or layout in LEGACY:
             abandon(connection, index, layout)
-            done.append(f"{index.name} was emptied and marked for a rebuild")
+            done.append(Cure(f"{index.name} was emptied and marked for a rebuild", complete=False))
     return done
 
 
-def replace_indexes(connection: "Connection") -> list[str]:
+def replace_indexes(connection: "Connection") -> list[Cure]:
     """Put empty indexes in place of all that are there, without so much as a look at these; says what was done.
 
     Up to 20,000 messages they are filled at once, if the messages can be read; else searching scans, and the rebuild
     goes in steps. Raises CorruptStore where the damage is not in an index.
     """
-    done = []
-    for (name,) in connection.sql(
-        "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'messages' "
-        "AND name GLOB 'messages_fts_cjk_*'"
-    ):
-        connection.sql('DROP TRIGGER "' + name.replace('"', '""') + '"')
-        set_mark(connection, CJK_STALE_KEY, "1")
-        done = ["messages_fts_cjk was taken out of use"]
+    done = _take_out_of_use(connection)
     if Layout.UNKNOWN in layouts(objects(connection)).values():
         # Of a newer release, which knows how to make it anew: only the messages are seen to.
         for index in INDEXES:
             for trigger in index.trigger_names:
                 connection.sql(f"DROP TRIGGER IF EXISTS {trigger}")
         set_mark(connection, PARTIAL_KEY, "1")
-        done.append("the triggers of indexes of a newer release were removed")
+        done.append(Cure("the triggers of indexes of a newer release were removed", complete=False))
     else:
         begin(connection)
-        done.append("the indexes were put aside and new ones begun")
-        if connection.sql("SELECT count(*) FROM messages")[0][0] <= indexes.REBUILD_LIMIT:
-            _fill_at_once(connection)
+        is_small = connection.sql("SELECT count(*) FROM messages")[0][0] <= indexes.REBUILD_LIMIT
+        complete = is_small and _fill_at_once(connection)
+        done.append(Cure("the indexes were put aside and new ones begun", complete=complete))
     _note(connection, done)
     return done
 
 
-def _fill_at_once(connection: "Connection") -> None:
+def _fill_at_once(connection: "Connection") -> bool:
     for work in (step, teardown):
         try:
             with savepoint(connection, "replace_indexes"):
@@ -123,7 +120,33 @@ def _fill_at_once(connection: "Connection") -> None:
         except CorruptStore as exc:
             # A message that cannot be read, or a piece of the old index: the steps of a rebuild say more.
             log.warning("the search indexes are left to a rebuild: %s", exc)
-            return
+            return False
+    return True
+
+
+def _leave_unusable(connection: "Connection") -> list[Cure]:
+    """An index of another program may need a tokenizer that is not here: with its triggers nothing can be written."""
+    if not connection.sql("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (CJK_INDEX,)):
+        return []
+    try:
+        # Newer libraries look for the tokenizer only when there is something for it to do.
+        connection.sql(f"SELECT 1 FROM {CJK_INDEX} WHERE {CJK_INDEX} MATCH 'x' LIMIT 1")
+    except (OperationFailed, CorruptStore):
+        return _take_out_of_use(connection)
+    return []
+
+
+def _take_out_of_use(connection: "Connection") -> list[Cure]:
+    triggers = connection.sql(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'messages' AND name GLOB ?",
+        (f"{CJK_INDEX}_*",),
+    )
+    for (name,) in triggers:
+        connection.sql('DROP TRIGGER "' + name.replace('"', '""') + '"')
+    if not triggers:
+        return []
+    set_mark(connection, CJK_STALE_KEY, "1")
+    return [Cure(f"{CJK_INDEX} was taken out of use", complete=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +167,9 @@ def index_repairs(connection: "Connection") -> IndexRepairs:
         return IndexRepairs()
 
 
-def _note(connection: "Connection", done: list[str]) -> None:
-    for each in done:
-        log.warning("a write met a damaged search index: %s", each)
+def _note(connection: "Connection", done: list[Cure]) -> None:
+    for cure in done:
+        log.warning("a write met a damaged search index: %s", cure.text)
     now = connection.sql("SELECT CAST(strftime('%s', 'now') AS INTEGER)")[0][0]
-    note = {"count": index_repairs(connection).count + 1, "last": now, "what": done}
+    note = {"count": index_repairs(connection).count + 1, "last": now, "what": [cure.text for cure in done]}
     set_mark(connection, REPAIRS_KEY, json.dumps(note))

@@ -4,6 +4,7 @@ import functools
 import time
 from typing import TYPE_CHECKING
 
+from hermes_store.database.damage import Cure
 from hermes_store.errors import CorruptStore, OperationFailed
 from hermes_store.events import Teller
 from hermes_store.fts.cure import cure_indexes, replace_indexes
@@ -102,7 +103,7 @@ class Keeper:
         self._names = None
         self._holds = False
 
-    def cure(self, connection: "Connection", *, by_replacing: bool) -> list[str]:
+    def cure(self, connection: "Connection", *, by_replacing: bool) -> list[Cure]:
         """Bring the indexes back in step with the messages; says what was done. Raises CorruptStore."""
         self._names = None
         return replace_indexes(connection) if by_replacing else cure_indexes(connection)

@@ -27,7 +27,7 @@ LEVEL_LIMIT = 8
 STEP_PAGES = 500
 """Pages that one merge writes: about a hundredth of a second."""
 
-_HOLD = "hermes_store_hold_settings"
+_HOLD = "hermes_store_hold"
 
 _STRUCTURE_ROW = 10
 _COOKIE = 4  # bytes at the beginning of a record
@@ -109,9 +109,10 @@ def hold_merges_back(connection: "Connection", names: Iterable[str]) -> bool:
     or somebody changes the schema or a setting. False where no such trigger can be made.
     """
     for name in names:
+        trigger = f"{_HOLD}_{name}"
         try:
             connection.sql(
-                f"CREATE TEMP TRIGGER {_HOLD} BEFORE INSERT ON main.{name}_config "
+                f"CREATE TEMP TRIGGER IF NOT EXISTS {trigger} BEFORE INSERT ON main.{name}_config "
                 f"BEGIN SELECT RAISE(FAIL, 'not stored'); END"
             )
         except OperationFailed as exc:
@@ -122,7 +123,7 @@ def hold_merges_back(connection: "Connection", names: Iterable[str]) -> bool:
                 _set_unstored(connection, name, setting, value)
         finally:
             if connection.refusal is None:
-                connection.sql(f"DROP TRIGGER temp.{_HOLD}")
+                connection.sql(f"DROP TRIGGER IF EXISTS temp.{trigger}")
     return True
 
 

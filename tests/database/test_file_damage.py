@@ -7,7 +7,7 @@ import pytest
 from hermes_store import Store
 from hermes_store.database.condition import clear, storage_state
 from hermes_store.errors import CorruptStore, StateDbCorruptError
-from tests.database.helpers import query
+from tests.database.helpers import query, second_connection
 from tests.support.drivers import Engine
 
 PAGE = 4096
@@ -89,6 +89,22 @@ def test_a_reader_that_meets_damage_stops_writers(broken: Path) -> None:
         assert storage_state(broken) == "corrupt"
         with pytest.raises(StateDbCorruptError):
             store.append("late", "user", {"content": "after"})
+
+
+def test_a_damaged_index_that_a_reader_meets_is_not_the_file(store: Store, engine: Engine) -> None:
+    store.write(lambda unit: unit.create_session("a", "cli"))
+    store.append("a", "user", {"content": "hello"})
+    with second_connection(store.path, engine) as connection:
+        connection.execute("DELETE FROM messages_fts_data WHERE id = 1")
+
+    def look() -> None:
+        with store.reader() as reader:
+            reader.connection.sql("SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'hello' ORDER BY rank")
+
+    with pytest.raises(CorruptStore):
+        look()
+    assert storage_state(store.path) == "ok"
+    store.append("a", "user", {"content": "again"})
 
 
 def test_a_sound_file_at_the_path_is_not_under_suspicion(broken: Path, tmp_path: Path) -> None:

@@ -11,29 +11,18 @@ from hermes_store.fts import indexes
 from hermes_store.fts.cure import index_repairs
 from hermes_store.fts.state import check_indexes, index_states
 from tests.database.helpers import Stop, query, second_connection, settings_of
+from tests.support.damage import INDEX_DAMAGES, INDEXES
 from tests.support.drivers import Engine
 
 OLD = 30
 
-DAMAGES = {
-    "averages gone": "DELETE FROM {index}_data WHERE id = 1",
-    "structure zeroed": "UPDATE {index}_data SET block = zeroblob(7) WHERE id = 10",
-    "structure gone": "DELETE FROM {index}_data WHERE id = 10",
-    "structure garbled": "UPDATE {index}_data SET block = x'FFFFFFFFFFFFFFFF' WHERE id = 10",
-    "leaves empty": "UPDATE {index}_data SET block = x'' WHERE id > 10",
-    "leaves garbled": "UPDATE {index}_data SET block = x'FFFFFFFFFFFFFFFFFFFFFFFF' WHERE id > 10",
-    "leaves gone": "DELETE FROM {index}_data WHERE id > 10",
-    "sizes gone": "DELETE FROM {index}_docsize",
-    "pages gone": "DELETE FROM {index}_idx",
-}
-
-damages = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-either_index = pytest.mark.parametrize("index", ["messages_fts", "messages_fts_trigram"])
+damages = pytest.mark.parametrize("damage", INDEX_DAMAGES)
+either_index = pytest.mark.parametrize("index", INDEXES)
 
 
 def break_index(path: Path, engine: Engine, index: str, damage: str) -> None:
     with second_connection(path, engine) as connection:
-        connection.execute(damage.format(index=index))
+        connection.execute(INDEX_DAMAGES[damage].format(index=index))
 
 
 @pytest.fixture
@@ -146,7 +135,7 @@ def test_an_entity_is_stored(old: Path, engine: Engine, damage: str) -> None:
 
 def test_a_unit_that_fails_by_itself_leaves_the_damage_to_others(old: Path, engine: Engine) -> None:
     with Store.open(old) as store:
-        break_index(old, engine, "messages_fts", DAMAGES["averages gone"])
+        break_index(old, engine, "messages_fts", "averages gone")
 
         def fail() -> None:
             with store.transaction() as unit:
@@ -162,7 +151,7 @@ def test_a_unit_that_fails_by_itself_leaves_the_damage_to_others(old: Path, engi
 
 def test_what_was_mended_is_counted_noted_and_told(old: Path, engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     with Store.open(old) as store:
-        break_index(old, engine, "messages_fts", DAMAGES["structure garbled"])
+        break_index(old, engine, "messages_fts", "structure garbled")
         say(store)
         say(store)
         assert store.counters.repairs == 1
@@ -179,7 +168,7 @@ def test_what_was_mended_is_counted_noted_and_told(old: Path, engine: Engine, ca
 def test_an_index_is_mended_once_and_not_in_every_unit(old: Path, engine: Engine) -> None:
     with Store.open(old) as store:
         for count in (1, 2):
-            break_index(old, engine, "messages_fts", DAMAGES["averages gone"])
+            break_index(old, engine, "messages_fts", "averages gone")
             for _ in range(5):
                 say(store)
             assert store.counters.repairs == count
@@ -198,3 +187,38 @@ def test_a_lock_behind_a_constructor_is_no_damage(old: Path, engine: Engine) -> 
         say(store)
         assert store.counters.repairs == 0
         assert_whole(store, engine, new=1)
+
+
+# -- indexes that cannot be used here ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def foreign(old: Path, engine: Engine) -> Path:
+    """A store with an index of another program, whose tokenizer this process has not loaded."""
+    with second_connection(old, engine) as connection:
+        connection.execute("CREATE VIRTUAL TABLE messages_fts_cjk USING fts5(content)")
+        connection.execute(
+            "CREATE TRIGGER messages_fts_cjk_insert AFTER INSERT ON messages "
+            "BEGIN INSERT INTO messages_fts_cjk(rowid, content) VALUES (new.id, new.content); END"
+        )
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, 'fts5(content)', 'fts5(content, tokenize=''cjk_unicode61'')') "
+            "WHERE name = 'messages_fts_cjk'"
+        )
+        connection.execute("PRAGMA writable_schema=RESET")
+    return old
+
+
+@pytest.mark.parametrize("door", ["append", "transaction"])
+def test_an_index_whose_tokenizer_is_not_here_costs_no_message(foreign: Path, engine: Engine, door: str) -> None:
+    with Store.open(foreign) as store:
+        if door == "append":
+            say(store)
+        else:
+            with store.transaction() as unit:
+                unit.append("a", "user", "kubernetes")
+        say(store)
+        assert hits(store) == (OLD, 2, OLD)
+        assert query(foreign, engine, "SELECT value FROM state_meta WHERE key = 'fts_cjk_stale'") == [("1",)]
+        assert store.counters.degraded == 1
