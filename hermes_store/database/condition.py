@@ -1,7 +1,7 @@
 """Files that this process has found damaged (rule DAMAGE-4): nobody of it writes into them any more.
 
-Going on writing turns a file that can be read into one that cannot. A file is known by what it is and not by its path,
-so that a sound one which takes its place is not under suspicion.
+Going on writing turns a file that can be read into one that cannot. A file is known by device and inode and not by its
+path, and who opens one under suspicion looks through it first, so that a sound one in its place is written again.
 """
 
 import os

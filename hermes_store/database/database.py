@@ -99,6 +99,9 @@ class Database:
         try:
             self.journal_mode = settle_journal_mode(connection, new_file=new_file, wanted=settings.journal_mode)
             apply_pragmas(connection)
+            if condition.is_corrupt(identity_of(path)) and _is_sound(connection):
+                # Restored, or another file with the inode of the damaged one.
+                condition.clear(path)
         except BaseException:
             connection.close()
             raise
@@ -314,6 +317,14 @@ def _end_and_close(connection: Connection) -> None:
         _end(connection)
     finally:
         connection.close()
+
+
+def _is_sound(connection: Connection) -> bool:
+    try:
+        found = connection.sql("PRAGMA quick_check(1)")
+    except (CorruptStore, NotADatabase):
+        return False
+    return [row[0] for row in found] == ["ok"]
 
 
 def _leave_alone(connection: Connection) -> None:

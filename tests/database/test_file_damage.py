@@ -1,10 +1,12 @@
 """Damage to the file itself: nothing is changed, and this process writes no more."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from hermes_store import Store
+from hermes_store.database import condition
 from hermes_store.database.condition import clear, storage_state
 from hermes_store.errors import CorruptStore, StateDbCorruptError
 from tests.database.helpers import query, second_connection
@@ -123,3 +125,23 @@ def test_a_recovered_file_can_be_written_again(broken: Path) -> None:
     clear(broken)
     with Store.open(broken) as store:
         store.append("late", "user", {"content": "after"})
+
+
+@pytest.mark.parametrize("way", ["copied over it", "in a file with its inode"])
+def test_a_sound_file_is_written_again(broken: Path, way: str, tmp_path: Path) -> None:
+    """DAMAGE-4: a backup was restored while the process went on."""
+    backup = tmp_path / "backup.db"
+    with Store.open(backup) as store:
+        store.write(lambda unit: unit.create_session("b", "cli"))
+    with Store.open(broken) as store, pytest.raises(StateDbCorruptError):
+        remove_bad(store)
+    with Store.open(broken) as store, pytest.raises(StateDbCorruptError):
+        store.append("late", "user", {"content": "still damaged"})
+    if way == "copied over it":
+        shutil.copy(backup, broken)
+    else:
+        condition.note_corrupt(backup)
+        broken = backup
+    with Store.open(broken) as store:
+        assert storage_state(broken) == "ok"
+        store.append("b", "user", {"content": "after"})

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -16,12 +16,12 @@ PATIENCE = 120  # seconds until a process that does not end is given up
 
 
 class Child:
-    """A process that runs `tests.process.child`."""
+    """A process that runs `tests.process.child`, or another module that takes its orders in the same way."""
 
-    def __init__(self, errors: IO[bytes]) -> None:
+    def __init__(self, errors: IO[bytes], module: str = "tests.process.child", *, starter: Sequence[str] = ()) -> None:
         self._errors = errors
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.process.child"],
+            [*starter, sys.executable, "-W", "error", "-m", module],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -34,6 +34,12 @@ class Child:
         """Give an order, without waiting for the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([command, arguments]) + "\n")
+        self._process.stdin.flush()
+
+    def go_on(self) -> None:
+        """Let a command go on that waits for a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def hear(self) -> Any:
@@ -74,13 +80,15 @@ class Child:
 
 
 @contextmanager
-def children(count: int, folder: Path) -> Iterator[list[Child]]:
-    """Processes that are ready for orders."""
+def children(
+    count: int, folder: Path, module: str = "tests.process.child", *, starter: Sequence[str] = ()
+) -> Iterator[list[Child]]:
+    """Processes that are ready for orders; `starter` is a command that starts another one."""
     with ExitStack() as stack:
         started = []
         for number in range(count):
-            errors = stack.enter_context((folder / f"stderr-{number}.txt").open("w+b"))
-            child = Child(errors)
+            errors = stack.enter_context((folder / f"stderr-{module}-{number}.txt").open("w+b"))
+            child = Child(errors, module, starter=starter)
             stack.callback(child.end)
             started.append(child)
         for child in started:

@@ -1,47 +1,15 @@
-"""Processes that write one file at the same time, and one that only holds the lock."""
+"""Reading beside a process that holds the write lock."""
 
 from pathlib import Path
 
 import pytest
 
-from hermes_store import SessionDB, Store
+from hermes_store import Store
 from hermes_store.database import database as database_module
 from hermes_store.errors import StoreLocked
-from tests.process.processes import assert_sound, children, counters_are_right, rows
+from tests.process.processes import children
 from tests.support.clocks import FakeClock
 from tests.support.drivers import Engine
-
-
-@pytest.mark.parametrize(
-    ("processes", "appends"),
-    [pytest.param(3, 15, id="short"), pytest.param(6, 50, id="heavy", marks=pytest.mark.heavy)],
-)
-def test_every_append_of_every_process_arrives(
-    processes: int, appends: int, engine: Engine, path: Path, tmp_path: Path
-) -> None:
-    sessions = ["a", "b"]
-    with SessionDB(path) as db:
-        for session in sessions:
-            db.create_session(session, "cli")
-        with children(processes, tmp_path) as started:
-            for number, child in enumerate(started):
-                child.tell(
-                    "append_to",
-                    path=str(path),
-                    sessions=sessions,
-                    texts=[f"{number}/{turn}" for turn in range(appends)],
-                )
-            for turn in range(appends):  # this process takes part
-                db.append_message("a", "user", f"test/{turn}")
-            assert [child.hear() for child in started] == [2 * appends] * processes
-    expected = [f"{number}/{turn}" for number in range(processes) for turn in range(appends)]
-    for session in sessions:
-        own = [f"test/{turn}" for turn in range(appends)] if session == "a" else []
-        found = rows(path, engine, f"SELECT content FROM messages WHERE session_id = '{session}'")
-        assert sorted(text for (text,) in found) == sorted(expected + own)
-    assert counters_are_right(path, engine)
-    assert rows(path, engine, "SELECT tool_call_count FROM sessions") == [(processes * appends,)] * 2
-    assert_sound(path, engine)
 
 
 def test_reading_does_not_wait_for_a_writer_of_another_process(

@@ -33,3 +33,27 @@ def test_a_child_that_leaves_the_unit_of_its_parent_harms_nothing(
         assert child.ask("fork_inside_a_unit", path=str(path), way=way) == raised
     assert rows(path, engine, "SELECT content FROM messages ORDER BY id") == [("first",), ("second",)]
     assert_sound(path, engine)
+
+
+@pytest.mark.parametrize("way", ["close", "with", "collect", "end"])
+def test_a_child_that_lets_go_of_inherited_handles_closes_nothing(
+    way: str, engine: Engine, filled_path: Path, tmp_path: Path
+) -> None:
+    """Its SQLite would take itself for the last user of the file, and remove the log under its parent."""
+    with children(2, tmp_path) as (forking, other):
+        forking.tell("fork_and_leave", path=str(filled_path), way=way)
+        assert forking.hear() == "in a unit"
+        assert other.ask("can_write", path=str(filled_path)) is False
+        forking.go_on()
+        told = forking.hear()
+        assert other.ask("can_write", path=str(filled_path)) is True
+    assert told["code"] == 0
+    assert told["inherited"] == (2 if engine.journal_mode == "wal" else 1)
+    assert {"state.db-wal", "state.db-shm"} <= set(told["files"]) or engine.journal_mode == "delete"
+    assert told["found"] == ["first", "before", "after"]
+    assert rows(filled_path, engine, "SELECT content FROM messages ORDER BY id") == [
+        ("first",),
+        ("before",),
+        ("after",),
+    ]
+    assert_sound(filled_path, engine)

@@ -77,7 +77,7 @@ def test_an_opener_waits_for_an_upgrade(
     reports = []
     with old.copy() as path:
         upgrades.hold(path, engine, step, pages=pages)
-        clock = Deadline(5 * PATIENCE, lambda: reports.append(upgrades.go_on()))
+        clock = Deadline(5 * PATIENCE, lambda: reports.append(upgrades.finish()))
         with Store.open(path, settings=settings, clock=clock) as store:
             assert not store.report.changed
         assert [each["changed"] for each in reports] == [True]
@@ -114,7 +114,7 @@ def test_waiting_has_an_end(upgrades: Upgrader, engine: Engine, old: Old, settin
         with pytest.raises(StoreLocked, match="another process has been upgrading"):
             Store.open(path, settings=settings, clock=clock)
         assert sum(clock.slept) >= UPGRADE_PATIENCE
-        assert upgrades.go_on()["changed"]
+        assert upgrades.finish()["changed"]
         assert old.look(path) == old.after
 
 
@@ -123,7 +123,7 @@ def test_reading_goes_on_during_an_upgrade(upgrades: Upgrader, engine: Engine, o
         upgrades.hold(path, engine, "search indexes")
         with Store.open(path, read_only=True, settings=settings) as store, store.reader() as reader:
             assert reader.sessions.count() == len(old.before["sessions"])
-        assert upgrades.go_on()["changed"]
+        assert upgrades.finish()["changed"]
         assert old.look(path) == old.after
 
 

@@ -188,7 +188,7 @@ class Disk:
 
     def __init__(self, driver: str, last: int) -> None:
         self.has_room = False
-        self._left = last
+        self.left = last
         _replace_calls(driver, self._wrap)
 
     def _wrap(self, name: str, real: Any) -> Callable[..., int]:
@@ -197,8 +197,8 @@ class Disk:
 
         def call(*arguments: Any) -> int:
             if not self.has_room:
-                self._left -= 1
-                if self._left < 0:
+                self.left -= 1
+                if self.left < 0:
                     ctypes.set_errno(errno.ENOSPC)
                     return -1
             return int(real(*arguments))
