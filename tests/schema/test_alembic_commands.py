@@ -47,8 +47,9 @@ def _without_sidecars(path: Path) -> dict[str, bytes]:
 
 
 def _without_times(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """Rows without the note that says when the file was upgraded."""
-    notes = [row for row in found["state_meta"] if row["key"] != "hermes_store_last_upgrade"]
+    """Rows without the note that says when the file was upgraded, and without the mark that each file gets."""
+    own = ("hermes_store_last_upgrade", "db_file_generation")
+    notes = [row for row in found["state_meta"] if row["key"] not in own]
     return {**found, "state_meta": notes}
 
 
