@@ -8,6 +8,7 @@ a file that nobody will ever open again. So the identity of the file and of its 
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 SIDECARS = ("-wal", "-shm")
 _DELETED = " (deleted)"
+_COARSEST_TIME = 2.0  # seconds that some file systems cannot tell apart
 _HEADER = 100  # bytes
 _APPLICATION_ID = slice(68, 72)
 
@@ -36,6 +38,8 @@ class FileGuard:
     def __init__(self, path: Path, clock: Clock, *, has_log: bool) -> None:
         self._file = canonical(path)
         self._clock = clock
+        self._parent = os.path.dirname(self._file)  # noqa: PTH120
+        self._folder: tuple[int, int, int] | None = None
         self._names = tuple(self._file + suffix for suffix in SIDECARS) if has_log else ()
         self.main = identity_of(self._file)
         self._log: tuple[Identity | None, ...] = (None,) * len(self._names)
@@ -71,6 +75,26 @@ class FileGuard:
         """
         if self._verdict is not None:
             raise type(self._verdict)(str(self._verdict))
+        folder = self._folder_state() if self._names else None
+        if folder is not None and folder == self._folder:
+            return
+        self._look()
+        self._folder = folder
+
+    def _folder_state(self) -> tuple[int, int, int] | None:
+        """What changes whenever a name in the folder does; None if it has changed a moment ago, and may once more.
+
+        One look instead of three. In DELETE mode journals come and go with every commit.
+        """
+        try:
+            status = os.stat(self._parent)  # noqa: PTH116 - on the way of every write
+        except OSError:
+            return None
+        if time.time() - status.st_mtime < _COARSEST_TIME:
+            return None
+        return (status.st_dev, status.st_ino, status.st_mtime_ns)
+
+    def _look(self) -> None:
         if identity_of(self._file) != self.main:
             self._verdict = StateDbReplacedError(
                 f"state.db was replaced underneath this handle: {self._file} is not the file that was opened; nothing "

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
     from hermes_store.database.driver import Driver
 
-LOOK_EVERY = 160
-"""Commits between two looks at how many segments there are, so that a merge falls on few appends."""
+LOOK_AFTER = 2_500
+"""Changed rows, those under the indexes included, between two looks at how many segments there are. About 160 messages,
+so that a merge falls on few appends."""
+
+LARGEST = 10
+"""Steps that a large unit merges at once, at most."""
 
 HOLD_AFTER = 8
 """Commits of a handle after which FTS5 is kept from merging by itself; before, that is not worth its price."""
@@ -49,6 +53,7 @@ class Keeper:
         self._teller = teller
         self._names: tuple[str, ...] | None = None
         self._commits = 0
+        self._looked_at = 0  # changes of the connection when the segments were looked at last
         self._holds = False
 
     def seal(self, connection: "Connection") -> None:
@@ -62,9 +67,12 @@ class Keeper:
         if self._names and knows_flush(connection.driver):
             for name in self._names:
                 self._flush(connection, name)
-        if self._commits % LOOK_EVERY == 0:
+        changed = connection.raw.total_changes - self._looked_at
+        if self._commits == 0 or changed >= LOOK_AFTER:
             self._names = None  # whoever changed the layout is another process
-            self.upkeep(connection)
+            # A unit that has written much merges much: what it leaves is no more than what many small ones would.
+            self._merge(connection, self._due(connection), STEP_PAGES * max(1, min(changed // LOOK_AFTER, LARGEST)))
+            self._looked_at = connection.raw.total_changes
         elif self._names and not self._holds and self._commits >= HOLD_AFTER:
             self._holds = hold_merges_back(connection, self._names)
         self._commits += 1
@@ -84,11 +92,11 @@ class Keeper:
             return []
         return [name for (name,) in connection.sql(_FIND) if is_due(read_levels(connection, name))]
 
-    def _merge(self, connection: "Connection", names: list[str]) -> None:
+    def _merge(self, connection: "Connection", names: list[str], pages: int) -> None:
         for name in names:
             began = time.perf_counter()
-            merge_step(connection, name)
-            self._teller.merged(name, time.perf_counter() - began, STEP_PAGES)
+            merge_step(connection, name, pages)
+            self._teller.merged(name, time.perf_counter() - began, pages)
 
     def wants_upkeep(self, connection: "Connection") -> bool:
         """Whether a merge is due; asked before the handle is closed, if it has written anything."""
@@ -96,7 +104,7 @@ class Keeper:
 
     def upkeep(self, connection: "Connection") -> None:
         """Merge what is due, inside an open unit."""
-        self._merge(connection, self._due(connection))
+        self._merge(connection, self._due(connection), STEP_PAGES)
 
     def shaken(self) -> None:
         """A rollback may have made FTS5 read its settings again, and the indexes may be other ones."""

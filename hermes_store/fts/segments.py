@@ -41,10 +41,11 @@ _IN_MEMORY = (("automerge", 0), ("crisismerge", 1000), ("usermerge", LEVEL_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of an index. merging: how many of its segments a merge has begun with."""
+    """One level of an index, and the pages that it has. merging: how many of its segments a merge has begun with."""
 
     segments: int
     merging: int
+    pages: int = 0
 
 
 def levels(record: bytes) -> list[Level]:
@@ -56,9 +57,11 @@ def levels(record: bytes) -> list[Level]:
         found = []
         for _ in range(count):
             merging, segments = next(numbers), next(numbers)
-            for _ in range(segments * _PER_SEGMENT[is_second]):
-                next(numbers)
-            found.append(Level(segments, merging))
+            pages = 0
+            for _ in range(segments):
+                _, first, last, *_ = [next(numbers) for _ in range(_PER_SEGMENT[is_second])]
+                pages += last - first + 1
+            found.append(Level(segments, merging, pages))
     except StopIteration:
         raise ValueError("the structure record of an index ends too early") from None
     return found
@@ -80,6 +83,7 @@ def is_due(found: list[Level]) -> bool:
     return (
         any(level.merging for level in found)
         or any(level.segments >= FRESH_LIMIT for level in fresh)
+        or any(level.segments >= LEVEL_LIMIT and level.pages >= STEP_PAGES for level in fresh)
         or any(level.segments >= LEVEL_LIMIT for level in higher)
     )
 
@@ -96,9 +100,9 @@ def read_levels(connection: "Connection", name: str) -> list[Level]:
         return []
 
 
-def merge_step(connection: "Connection", name: str) -> None:
-    """Merge segments of an index, up to a bounded number of pages, inside an open unit."""
-    connection.sql(f"INSERT INTO {name}({name}, rank) VALUES ('merge', {STEP_PAGES})")
+def merge_step(connection: "Connection", name: str, pages: int) -> None:
+    """Merge segments of an index until so many pages are written, inside an open unit."""
+    connection.sql(f"INSERT INTO {name}({name}, rank) VALUES ('merge', {pages})")
 
 
 def hold_merges_back(connection: "Connection", names: Iterable[str]) -> bool:

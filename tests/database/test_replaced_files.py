@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes_store import Store
-from hermes_store.database import retired
+from hermes_store.database import condition, generation, retired
 from hermes_store.errors import DeletedWalGenerationError, StateDbReplacedError
 from tests.database.helpers import query, second_connection
 from tests.support.drivers import Engine
@@ -211,3 +211,24 @@ def test_a_reader_is_not_opened_on_what_took_the_place(
         # The first one is in use, so another is needed.
         with pytest.raises(StateDbReplacedError), store.reader():
             pytest.fail("it reads from another file")
+
+
+@posix
+def test_a_folder_in_which_nothing_changed_is_not_searched(
+    filled: Store, other: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look at the folder stands for one at each name, once its time is old enough to tell changes apart."""
+    looks: list[str] = []
+
+    def identity_of(path: str) -> condition.Identity | None:
+        looks.append(path)
+        return condition.identity_of(path)
+
+    monkeypatch.setattr(generation, "identity_of", identity_of)
+    os.utime(filled.path.parent, (1_000_000_000, 1_000_000_000))
+    for _ in range(4):
+        say(filled)
+    assert len(looks) == (3 if engine.journal_mode == "wal" else 4)
+    other.replace(filled.path)
+    with pytest.raises(StateDbReplacedError):
+        say(filled)

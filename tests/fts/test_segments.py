@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_store import Events, Store
+from hermes_store import Events, Store, Unit
 from hermes_store.fts import keeper as keeper_module
-from hermes_store.fts import segments
-from hermes_store.fts.segments import FRESH_LIMIT, LEVEL_LIMIT, Level, is_due, levels, read_levels
+from hermes_store.fts.segments import FRESH_LIMIT, LEVEL_LIMIT, STEP_PAGES, Level, is_due, levels, read_levels
 from hermes_store.fts.state import check_indexes
 from tests.database.helpers import query, second_connection
 from tests.support.drivers import Engine
 
+CHANGES = 12  # rows that one append of these tests changes, at least
 INDEXES = ("messages_fts", "messages_fts_trigram")
 
 
@@ -60,7 +60,7 @@ def test_every_record_is_read(shape: list[tuple[int, int]], second: bool, counte
     for merging, count in shape:
         record += number_of(merging) + number_of(count)
         record += number_of(70_000) * count * (8 if second else 3)
-    assert levels(record) == [Level(count, merging) for merging, count in shape]
+    assert levels(record) == [Level(count, merging, pages=count) for merging, count in shape]
 
 
 @given(st.binary(max_size=60))
@@ -78,6 +78,8 @@ def test_bytes_that_are_no_record_are_refused_or_read(record: bytes) -> None:
         ([], False),
         ([Level(FRESH_LIMIT - 1, 0), Level(LEVEL_LIMIT - 1, 0)], False),
         ([Level(FRESH_LIMIT, 0)], True),
+        ([Level(LEVEL_LIMIT, 0, pages=STEP_PAGES)], True),
+        ([Level(LEVEL_LIMIT - 1, 0, pages=9 * STEP_PAGES)], False),
         ([Level(0, 0), Level(LEVEL_LIMIT, 0)], True),
         ([Level(3, 2)], True),
     ],
@@ -96,7 +98,7 @@ def test_fts5_does_not_merge_in_the_middle_of_an_append(talking: Store) -> None:
 
 
 def test_segments_never_grow_without_bound(talking: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper_module, "LOOK_EVERY", 20)
+    monkeypatch.setattr(keeper_module, "LOOK_AFTER", 20 * CHANGES)
     for start in range(0, 400, 40):
         say(talking, 40, start)
         assert all(count <= FRESH_LIMIT + 20 for count in counts(talking))
@@ -105,8 +107,8 @@ def test_segments_never_grow_without_bound(talking: Store, monkeypatch: pytest.M
 
 
 def test_a_merge_is_bounded(talking: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper_module, "LOOK_EVERY", 70)
-    monkeypatch.setattr(segments, "STEP_PAGES", 1)
+    monkeypatch.setattr(keeper_module, "LOOK_AFTER", 70 * CHANGES)
+    monkeypatch.setattr(keeper_module, "STEP_PAGES", 1)
     for number in range(141):
         # Words that no other message has, so that what is merged fills pages.
         words = " ".join(f"{number:03d}{word:x}" for word in range(300))
@@ -172,17 +174,30 @@ def test_a_unit_that_fails_changes_nothing_of_it(talking: Store) -> None:
 
 
 def test_merges_are_told(engine: Engine, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper_module, "LOOK_EVERY", 70)
+    monkeypatch.setattr(keeper_module, "LOOK_AFTER", 70 * CHANGES)
     told: list[str] = []
 
     class Listener(Events):
         def merged(self, *, index: str, seconds: float, pages: int) -> None:
             told.append(index)
             assert seconds >= 0
-            assert pages == segments.STEP_PAGES
+            assert pages == STEP_PAGES
 
     with Store.open(path, events=Listener()) as store:
         store.write(lambda unit: unit.create_session("a", "cli"))
         say(store, 80)
         assert store.counters.merges == len(told)
     assert sorted(set(told)) == sorted(INDEXES)
+
+
+def test_large_units_leave_no_more_than_small_ones(talking: Store, engine: Engine) -> None:
+    """A peer that merges a level as a whole would otherwise stall on what they leave."""
+    for unit_number in range(40):
+
+        def body(unit: Unit, start: int = unit_number * 60) -> None:
+            for number in range(start, start + 60):
+                unit.append("a", "user", " ".join(f"{number:05d}{word:x}" for word in range(60)))
+
+        talking.write(body)
+    assert all(count <= 2 * LEVEL_LIMIT for count in counts(talking))
+    talking.write(lambda unit: check_indexes(unit.connection))
