@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 from hermes_store.clock import SYSTEM_CLOCK, Clock
 from hermes_store.errors import StoreClosed
+from hermes_store.events import NO_EVENTS, Events
 from hermes_store.runtime.threads import in_thread
 from hermes_store.schema.report import OpenReport, Progress
 from hermes_store.settings import Settings
@@ -44,10 +45,11 @@ class AsyncStore:
         progress: Progress | None = None,
         settings: Settings | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        events: Events = NO_EVENTS,
     ) -> "AsyncStore":
         """Open a store as `Store.open` does, which says what the arguments are and what is raised.
 
-        `progress` is called in the thread. Cancelled, the store is closed again.
+        `progress` and `events` are called in the thread. Cancelled, the store is closed again.
         """
         opening = partial(
             Store.open,
@@ -58,6 +60,7 @@ class AsyncStore:
             progress=progress,
             settings=settings,
             clock=clock,
+            events=events,
         )
         return cls(await in_thread(opening, discard=Store.close))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_store import SessionDB
+from hermes_store import SessionDB, Store
 from hermes_store.cli.demo import QUERIES, load_conversations
 from hermes_store.database import load_driver
 from tests.cli.running import Run, files_of, run_apart
@@ -89,6 +89,29 @@ def test_info_as_a_table_says_the_same(run: Run, story: Story, path: Path, engin
     assert values["rows in messages"] == f"{story.message_rows:,}"
     assert values["index messages_fts"].startswith("complete")
     assert all(line.startswith("note: ") for line in ran.err.splitlines())
+
+
+def test_info_shows_what_is_counted(run: Run, small: Path, any_engine: Engine) -> None:
+    found = run("--json", "db", "info").data().json
+    assert {"commits", "waits", "retries", "checkpoints", "merges", "repairs"} <= found["counters"].keys()
+    assert set(found["counters"].values()) == {0}
+    assert found["index_repairs"] == {"count": 0, "last": None, "what": []}
+    assert all(each["segments"] > 0 for each in found["indexes"])
+    assert found["state"] == "ok"
+    assert found["logical_size"] >= found["size"] > 0
+    assert (found["log_size"], found["free_pages"]) == (0, 0)
+
+
+def test_info_tells_of_a_mended_index(run: Run, small: Path, any_engine: Engine) -> None:
+    with Store.open(small) as store:
+        change(small, any_engine.driver, "DELETE FROM messages_fts_data WHERE id = 1")
+        store.write(lambda unit: unit.create_session("new", "cli"))
+        store.append("new", "user", {"content": "hello"})
+    found = run("--json", "db", "info").data().json["index_repairs"]
+    assert found["count"] == 1
+    assert found["last"] > 1_700_000_000
+    assert found["what"] == ["messages_fts was filled anew"]
+    assert any("indexes mended" in line for line in run("db", "info").data().lines)
 
 
 def test_info_notices_an_index_that_lacks_rows(run: Run, small: Path, any_engine: Engine) -> None:
