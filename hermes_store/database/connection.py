@@ -23,6 +23,7 @@ from hermes_store.errors import (
     UnitLost,
     WrongProcess,
 )
+from hermes_store.events import Teller
 from hermes_store.home import canonical
 from hermes_store.settings import Settings
 from hermes_store.text import fold, scrub_if_text
@@ -151,11 +152,11 @@ class Connection:
         "in_unit",
         "lost_to",
         "on_damage",
-        "on_slow",
         "raw",
         "refusal",
         "replays",
         "slow_after",
+        "teller",
         "traits",
     )
 
@@ -173,8 +174,8 @@ class Connection:
         self.on_damage: Callable[[HermesStoreError], bool] | None = None
         # The last statement that failed.
         self.failed_sql = ""
-        # Told of statements that take longer than so many seconds.
-        self.on_slow: Callable[[str, float], None] | None = None
+        # Told, among other things, of statements that take longer than so many seconds.
+        self.teller = Teller()
         self.slow_after = float("inf")
         # How often a statement that only reads is tried again after an error of the disk.
         self.replays = 0
@@ -313,8 +314,8 @@ class Connection:
 
     def _look_at(self, sql: str, began: float) -> None:
         seconds = perf_counter() - began
-        if seconds >= self.slow_after and self.on_slow is not None:
-            self.on_slow(sql, seconds)
+        if seconds >= self.slow_after:
+            self.teller.slow_statement(sql, seconds)
 
     # -- SQLAlchemy, for everything that is not hot ---------------------------------------------------------
 

@@ -128,7 +128,7 @@ class Database:
 
     def _watched(self, connection: Connection) -> Connection:
         connection.slow_after = self._settings.slow_statement
-        connection.on_slow = self.teller.slow_statement
+        connection.teller = self.teller
         return connection
 
     @classmethod

@@ -24,7 +24,7 @@ class Lease(Connection):
         self.driver = inner.driver
         self.traits = inner.traits
         self.slow_after = inner.slow_after
-        self.on_slow = inner.on_slow
+        self.teller = inner.teller
         self.replays = inner.replays
         self._error = inner.driver.module.Error
         self._sa = None

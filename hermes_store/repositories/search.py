@@ -73,6 +73,9 @@ class SearchRepository:
             except CorruptStore as exc:
                 # The messages are all there, only slower to look through.
                 log.warning("a search index is damaged, searching by scan: %s", exc)
+                self._connection.teller.degraded(
+                    "search", f"{index.name} is damaged; the next write that meets it mends it"
+                )
         values = {**scan_values(chosen), **wanted.values(), **page}
         found = [row[0] for row in self._connection.rows(scanned(chosen, wanted), values)]
         return self._dress(found, chosen, None, "", with_context=with_context)

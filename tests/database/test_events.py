@@ -143,6 +143,16 @@ def test_nothing_is_slow_by_itself(watched: Store, heard: Heard) -> None:
     assert "slow_statement" not in heard.times
 
 
+def test_a_search_that_has_to_scan_is_told(watched: Store, heard: Heard, engine: Engine) -> None:
+    say(watched, "docker")
+    with second_connection(watched.path, engine) as other:
+        other.execute("DELETE FROM messages_fts_data WHERE id = 1")
+    with watched.reader() as reader:
+        assert len(reader.search.messages("docker")) == 1
+    assert heard.times["degraded"] == watched.counters.degraded == 1
+    assert heard.last["degraded"]["what"] == "search"
+
+
 def test_an_observer_that_fails_disturbs_nobody(engine: Engine, path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Events):
         def committed(self, *, waited: float, held: float) -> None:
