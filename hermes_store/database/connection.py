@@ -146,6 +146,7 @@ class Connection:
         "_began",
         "_engine",
         "_error",
+        "_last_failure",
         "_sa",
         "driver",
         "failed_sql",
@@ -172,8 +173,9 @@ class Connection:
         self.lost_to: HermesStoreError | None = None
         # Asked, while a unit lives, when a statement meets damage; True if it was mended, so that it may run again.
         self.on_damage: Callable[[HermesStoreError], bool] | None = None
-        # The last statement that failed.
+        # The last statement that failed, and how; weakly, since an error holds on to whatever led to it.
         self.failed_sql = ""
+        self._last_failure: weakref.ref[Exception] | None = None
         # Told, among other things, of statements that take longer than so many seconds.
         self.teller = Teller()
         self.slow_after = float("inf")
@@ -407,12 +409,17 @@ class Connection:
         self.failed_sql = sql
         translated = translate(error)
         translated.__cause__ = error
+        self._last_failure = weakref.ref(translated)
         if self.in_unit and not self.raw.in_transaction:
             self.refusal = UnitLost
             lost = UnitLost(f"SQLite ended the transaction under this unit: {translated}")
             lost.__cause__ = lost.reason = self.lost_to = translated
             return lost
         return translated
+
+    def has_failed_with(self, error: BaseException) -> bool:
+        """Whether this error is the last one that a statement of this connection met."""
+        return self._last_failure is not None and self._last_failure() is error
 
     def close(self) -> None:
         """Close SQLAlchemy's side and the driver connection."""

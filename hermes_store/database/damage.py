@@ -144,13 +144,17 @@ class Damage:
                 if not cure.complete:
                     self._teller.degraded("search", f"{cure.text}; optimize-storage fills it")
 
-    def failed(self, error: BaseException) -> HermesStoreError | None:
+    def failed(self, error: BaseException, connection: "Connection") -> HermesStoreError | None:
         """The unit was rolled back because of this error; returns the damage that it met, None for any other error.
 
-        Then the next try begins with the next remedy. Raises StateDbCorruptError when there is none left.
+        Then the next try begins with the next remedy. An error that came from elsewhere, as from another store that the
+        body had to do with, says nothing of this one. Raises StateDbCorruptError when there is no remedy left.
         """
         cause = error.reason if isinstance(error, UnitLost) else error
         if not isinstance(cause, HermesStoreError) or not is_damage(cause) or isinstance(cause, StateDbCorruptError):
+            return None
+        ours = (self._unmended, self._cause, connection.lost_to)
+        if not connection.has_failed_with(cause) and not any(cause is each for each in ours):
             return None
         self._done = []
         if self._cause is None:

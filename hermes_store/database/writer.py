@@ -95,7 +95,7 @@ class Writer:
             except (StoreLocked, SessionCompressionInProgressError) as exc:
                 reason = exc
             except HermesStoreError as exc:
-                if self.damage.failed(exc) is None:
+                if self.damage.failed(exc, self.connection) is None:
                     raise
                 self.teller.retried(exc, wait.tries)
                 failures += 1
@@ -129,7 +129,7 @@ class Writer:
             self._roll_back()
             if isinstance(exc, UnitLost) and exc.reason is None:
                 exc.reason = self.connection.lost_to
-            damage = self.damage.failed(exc)
+            damage = self.damage.failed(exc, self.connection)
             if damage is not None and not isinstance(exc, UnitLost):
                 lost = UnitLost(f"this unit met damage and was rolled back; the next one mends it: {damage}")
                 lost.reason = damage
@@ -152,7 +152,7 @@ class Writer:
             reason = exc
         except HermesStoreError as exc:
             self._roll_back()
-            if self.damage.failed(exc) is None:
+            if self.damage.failed(exc, self.connection) is None:
                 raise
             return False
         finally:

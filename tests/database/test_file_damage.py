@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_store import Store
+from hermes_store import Store, Unit
 from hermes_store.database import condition
 from hermes_store.database.condition import clear, storage_state
 from hermes_store.errors import CorruptStore, StateDbCorruptError
@@ -107,6 +107,26 @@ def test_a_damaged_index_that_a_reader_meets_is_not_the_file(store: Store, engin
         look()
     assert storage_state(store.path) == "ok"
     store.append("a", "user", {"content": "again"})
+
+
+def test_the_damage_of_another_store_is_not_ours(broken: Path, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "sound.db") as sound, Store.open(broken) as store:
+        runs = []
+
+        def copy(unit: Unit) -> None:
+            runs.append(unit)
+            unit.create_session("copied", "cli")
+            with store.reader() as reader:
+                reader.messages.rows("bad")
+
+        with pytest.raises(CorruptStore) as failure:
+            sound.write(copy)
+        assert not isinstance(failure.value, StateDbCorruptError)
+        with pytest.raises(CorruptStore), sound.transaction() as unit:
+            copy(unit)
+        assert len(runs) == 2
+        assert storage_state(tmp_path / "sound.db") == "ok"
+        sound.write(lambda unit: unit.create_session("new", "cli"))
 
 
 def test_a_sound_file_at_the_path_is_not_under_suspicion(broken: Path, tmp_path: Path) -> None:
