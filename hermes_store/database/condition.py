@@ -7,9 +7,18 @@ path, and who opens one under suspicion looks through it first, so that a sound 
 import os
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermes_store.errors import HermesStoreError
+
+if TYPE_CHECKING:
+    from hermes_store.database.connection import Connection
 
 Identity = tuple[int, int]
 """Device and inode."""
+
+LARGEST_CHECKED = 1024**3
+"""Bytes of a file that is looked through before it is given up."""
 
 _lock = threading.Lock()
 _corrupt: set[Identity] = set()
@@ -43,6 +52,22 @@ def clear(path: Path) -> None:
 def is_corrupt(identity: Identity | None) -> bool:
     """True for a file that was found damaged."""
     return bool(_corrupt) and identity in _corrupt
+
+
+def looks_sound(connection: "Connection") -> bool:
+    """Whether SQLite finds nothing wrong with the trees of the file; False for one too large to be looked through.
+
+    An error may have come from a table of somebody else, or from a search index that says what a file says.
+    """
+    try:
+        size = connection.sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0]
+        if size > LARGEST_CHECKED:
+            return False
+        # Newer libraries look into search indexes too, whose damage is not the file's.
+        found = [str(row[0]) for row in connection.sql("PRAGMA quick_check")]
+        return all(line == "ok" or "fts5" in line.lower() for line in found)
+    except HermesStoreError:
+        return False
 
 
 def storage_state(path: str | os.PathLike[str]) -> str:

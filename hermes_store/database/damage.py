@@ -9,6 +9,7 @@ from hermes_store.database.translation import INDEXES_UNAVAILABLE
 from hermes_store.errors import (
     CorruptStore,
     HermesStoreError,
+    IndexDamaged,
     NotADatabase,
     OperationFailed,
     StateDbCorruptError,
@@ -160,13 +161,15 @@ class Damage:
         if self._cause is None:
             self._cause = cause
         if isinstance(cause, NotADatabase) or self._keeper is None or self._remedy == _REPLACE:
-            if not self.is_serving or isinstance(self._cause, OperationFailed):
-                raise self._cause
-            self._verdict = self._error(self._cause)
+            first, self._cause, self._remedy = self._cause, None, _NONE
+            not_ours = isinstance(first, (OperationFailed, IndexDamaged)) or condition.looks_sound(connection)
+            if not self.is_serving or not_ours:
+                raise first
+            self._verdict = self._error(first)
             if self._guard is not None:
                 condition.note_corrupt(self._guard.path)
             self._teller.degraded("store", "the file itself is damaged")
-            raise self._verdict from self._cause
+            raise self._verdict from first
         self._remedy += 1
         return cause
 

@@ -99,7 +99,7 @@ class Database:
         try:
             self.journal_mode = settle_journal_mode(connection, new_file=new_file, wanted=settings.journal_mode)
             apply_pragmas(connection)
-            if condition.is_corrupt(identity_of(path)) and _is_sound(connection):
+            if condition.is_corrupt(identity_of(path)) and condition.looks_sound(connection):
                 # Restored, or another file with the inode of the damaged one.
                 condition.clear(path)
         except BaseException:
@@ -240,12 +240,10 @@ class Database:
             self._no_reader_until = self.clock.monotonic() + READER_RETRY_AFTER
             return None
 
-    def note_damage(self, sql: str) -> None:
-        """A read met damage: if it was not in a search index, this process writes no more into the file.
-
-        A damaged index says of itself what a damaged file says, so it is the statement that tells.
-        """
-        if sql and INDEX_NAMES not in sql and str(self.path) != IN_MEMORY:
+    def note_damage(self, connection: Connection) -> None:
+        """A read met damage: if it is in the file itself, this process writes no more into it."""
+        sql = connection.failed_sql
+        if sql and INDEX_NAMES not in sql and str(self.path) != IN_MEMORY and not condition.looks_sound(connection):
             condition.note_corrupt(self.path)
 
     def _return_pooled(self, connection: Connection) -> None:
@@ -292,7 +290,7 @@ class Snapshot:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, (CorruptStore, NotADatabase)) and not isinstance(error, IndexDamaged):
-            self._database.note_damage(self._connection.failed_sql)
+            self._database.note_damage(self._connection)
         self._give_back(self._connection)
 
 
@@ -317,14 +315,6 @@ def _end_and_close(connection: Connection) -> None:
         _end(connection)
     finally:
         connection.close()
-
-
-def _is_sound(connection: Connection) -> bool:
-    try:
-        found = connection.sql("PRAGMA quick_check(1)")
-    except (CorruptStore, NotADatabase):
-        return False
-    return [row[0] for row in found] == ["ok"]
 
 
 def _leave_alone(connection: Connection) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hermes_store import Store, Unit
 from hermes_store.database import condition
 from hermes_store.database.condition import clear, storage_state
-from hermes_store.errors import CorruptStore, StateDbCorruptError
+from hermes_store.errors import CorruptStore, StateDbCorruptError, UnitLost
 from tests.database.helpers import query, second_connection
 from tests.support.drivers import Engine
 
@@ -127,6 +127,34 @@ def test_the_damage_of_another_store_is_not_ours(broken: Path, tmp_path: Path) -
         assert len(runs) == 2
         assert storage_state(tmp_path / "sound.db") == "ok"
         sound.write(lambda unit: unit.create_session("new", "cli"))
+
+
+@pytest.mark.parametrize("door", ["write", "transaction"])
+def test_an_index_of_somebody_else_is_not_the_file(store: Store, engine: Engine, door: str) -> None:
+    """An application may keep a search index of its own in the file."""
+    store.write(lambda unit: unit.create_session("a", "cli"))
+    with second_connection(store.path, engine) as connection:
+        connection.execute("CREATE VIRTUAL TABLE theirs USING fts5(x)")
+        connection.execute("INSERT INTO theirs VALUES ('hello')")
+        connection.execute("DELETE FROM theirs_data WHERE id = 1")
+
+    def add(unit: Unit) -> None:
+        unit.connection.sql("INSERT INTO theirs VALUES ('again')")
+
+    def attempt() -> None:
+        if door == "write":
+            store.write(add)
+        else:
+            with store.transaction() as unit:
+                add(unit)
+
+    for _ in range(4):
+        with pytest.raises((CorruptStore, UnitLost)) as failure:
+            attempt()
+        assert not isinstance(failure.value, StateDbCorruptError)
+    assert storage_state(store.path) == "ok"
+    store.append("a", "user", {"content": "hello"})
+    assert store.counters.repairs == 0
 
 
 def test_a_sound_file_at_the_path_is_not_under_suspicion(broken: Path, tmp_path: Path) -> None:
