@@ -1,7 +1,9 @@
 """One database file: its writer, its readers, and how both are opened and closed."""
 
 import logging
+import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -37,6 +39,7 @@ from hermes_store.errors import (
     ReadOnlyStore,
     StateDbReplacedError,
     StoreClosed,
+    StoreLocked,
     WrongProcess,
 )
 from hermes_store.events import NO_EVENTS, Events, Teller
@@ -211,8 +214,7 @@ class Database:
         if pooled is not None:
             return _begun(pooled, self._return_pooled)
         if writer is None:
-            # All readers of a read-only handle are in use: one more, closed afterwards.
-            return _begun(self._open_reader(), _end_and_close)
+            return self._begin_read_only()
         if writer.held_by_this_thread:
             # Inside a unit of this very thread the shared connection shows that unit's own view.
             return writer.connection, _leave_alone
@@ -224,7 +226,21 @@ class Database:
         except BaseException:
             writer.give_back()
             raise
-        return shared, self._return_shared
+        return shared, partial(self._return_shared, weakref.ref(holder))
+
+    def _begin_read_only(self) -> tuple[Connection, Callable[[Connection], None]]:
+        """A reader of a read-only handle, all of whose readers are in use."""
+        assert self._readers is not None  # noqa: S101 - such a handle has nothing else
+        if self._readers.serves_this_thread():
+            # It may be waiting for itself: one more, closed afterwards.
+            return _begun(self._open_reader(), _end_and_close)
+        pooled = self._readers.wait(self._settings.patience)
+        if pooled is None:
+            raise StoreLocked(
+                f"database is locked: all reading connections to {self.path} that this process may have were in use "
+                f"for over {self._settings.patience:.0f} s"
+            )
+        return _begun(pooled, self._return_pooled)
 
     def _pooled_reader(self) -> Connection | None:
         if self._readers is None or self.clock.monotonic() < self._no_reader_until:
@@ -253,13 +269,13 @@ class Database:
         finally:
             self._readers.release(connection, sound=not connection.raw.in_transaction)
 
-    def _return_shared(self, connection: Connection) -> None:
+    def _return_shared(self, holder: "weakref.ref[object]", connection: Connection) -> None:
         try:
             _end(connection)
             if self.journal_mode != "wal":
                 connection.sql(f"PRAGMA busy_timeout={int(WRITER_TIMEOUT * 1000)}")
         finally:
-            self.writer.give_back()
+            self.writer.give_back_from(holder())
 
     def close(self) -> None:
         """Close readers, then checkpoint and close the writer; a second call does nothing."""

@@ -164,7 +164,7 @@ def first_open_lock(path: Path, clock: Clock, *, patience: float = _LOCK_PATIENC
             held = _try_lock(descriptor)
         yield held
     finally:
-        os.close(descriptor)
+        _unlock(descriptor)
 
 
 def is_being_upgraded(path: Path) -> bool:
@@ -177,6 +177,14 @@ def is_being_upgraded(path: Path) -> bool:
         return False  # nobody has ever taken it
     try:
         return not _try_lock(descriptor)
+    finally:
+        _unlock(descriptor)
+
+
+def _unlock(descriptor: int) -> None:
+    """Give the lock back, also where a child that was forked meanwhile has the descriptor too."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
 

@@ -21,6 +21,7 @@ SPARE_DESCRIPTORS = 64
 """What the limit of descriptors must leave for everybody else."""
 
 _MEASURED_FOR = 0.25  # seconds
+_LOOK_AGAIN = 0.1  # seconds
 
 _pools: "weakref.WeakSet[ReaderPool]" = weakref.WeakSet()
 _pools_lock = threading.RLock()
@@ -38,8 +39,10 @@ class ReaderPool:
         self._limit = limit
         self.file = canonical(path)
         self._lock = threading.Lock()
+        self._returned = threading.Condition(self._lock)
         self._idle: list[Connection] = []
         self._known: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._threads: weakref.WeakKeyDictionary[Connection, int] = weakref.WeakKeyDictionary()
         self._opening = 0
         self._closed = False
         with _pools_lock:
@@ -49,7 +52,9 @@ class ReaderPool:
         """A connection, or None when there may be no more: the caller then shares the writer's. Never waits."""
         with self._lock:
             if self._idle:
-                return self._idle.pop()
+                connection = self._idle.pop()
+                self._threads[connection] = threading.get_ident()
+                return connection
             if self._closed:
                 return None
         if not self._get_permit():
@@ -57,10 +62,31 @@ class ReaderPool:
         try:
             connection = self._open()
             self._known.add(connection)
+            self._threads[connection] = threading.get_ident()
         finally:
             with self._lock:
                 self._opening -= 1
         return connection
+
+    def serves_this_thread(self) -> bool:
+        """Whether the calling thread has one already, so that it must not wait for one to come back."""
+        with self._lock:
+            return threading.get_ident() in self._threads.values()
+
+    def wait(self, seconds: float) -> Connection | None:
+        """The same, and waits for one to come back; None at the end of the time."""
+        deadline = time.monotonic() + seconds
+        while True:
+            connection = self.acquire()
+            remaining = deadline - time.monotonic()
+            if connection is not None or remaining <= 0:
+                return connection
+            with self._lock:
+                if self._closed:
+                    return None
+                if not self._idle:
+                    # Or to another pool, which tells us nothing.
+                    self._returned.wait(min(remaining, _LOOK_AGAIN))
 
     def _get_permit(self) -> bool:
         """Count one more as being opened, if there may be one; an idle one of another pool makes room."""
@@ -80,6 +106,8 @@ class ReaderPool:
     def release(self, connection: Connection, *, sound: bool = True) -> None:
         """Take a connection back; after close(), and where it is not `sound`, it is closed instead."""
         with self._lock:
+            self._returned.notify()
+            self._threads.pop(connection, None)
             if sound and not self._closed:
                 self._idle.append(connection)
                 return
@@ -94,6 +122,7 @@ class ReaderPool:
         """Close the idle ones; those in use are closed when they come back."""
         with self._lock:
             self._closed = True
+            self._returned.notify_all()
             idle, self._idle = self._idle, []
         for connection in idle:
             self._close(connection)

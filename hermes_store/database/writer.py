@@ -10,6 +10,7 @@ it fails even then, the damage is in the file itself, and nothing was changed (r
 
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 CHECKPOINT_EVERY = 50  # commits
 
+_LOOK_AGAIN = 1.0  # seconds after which a thread that waits for another one asks whether that still has anything
+
 _left_open: list[Connection] = []
 """Connections that must not be closed, since SQLite would copy their log into the file."""
 
@@ -63,6 +66,7 @@ class Writer:
         self._guard_patience = guard_patience
         # Re-entrant only for its knowledge of the owner: after an interrupt anywhere, whoever holds it can tell.
         self._lock = threading.RLock()
+        self._rescuing = threading.Lock()
         self._keeper = keeper
         self._file_guard = file_guard
         self.damage = Damage(keeper, file_guard, self.teller)
@@ -187,12 +191,8 @@ class Writer:
         Raises StoreLocked when the patience ends.
         """
         self.check_open()
-        if self._owns_lock:
-            pass  # an interrupt kept the last unit of this thread from giving it back
-        elif wait is None:
-            self._lock.acquire()
-        elif not self._lock.acquire(timeout=wait.remaining()):
-            raise StoreLocked("database is locked: another thread of this process is writing")
+        if not self._owns_lock:  # else an interrupt kept the last unit of this thread from giving it back
+            self._acquire(wait)
         if self._closed:
             # Closed while this thread waited.
             self._lock.release()
@@ -205,6 +205,25 @@ class Writer:
         self.connection.refusal = None
         return self.connection
 
+    def _acquire(self, wait: "Wait | None") -> None:
+        """Take the lock; a reader that nobody has any more, and whose thread may have ended, does not keep it."""
+        deadline = time.monotonic() + (float("inf") if wait is None else wait.remaining())
+        while True:
+            remaining = deadline - time.monotonic()
+            if self._lock.acquire(timeout=max(0.0, min(remaining, _LOOK_AGAIN))):
+                return
+            with self._rescuing:
+                if self._holder is not None and self._holder() is None:
+                    self._holder = None
+                    self._take_from_its_owner()
+                    continue
+            if remaining <= _LOOK_AGAIN:
+                raise StoreLocked("database is locked: another thread of this process is writing")
+
+    def _take_from_its_owner(self) -> None:
+        """Release the lock that a reader took in another thread."""
+        self._lock._release_save()  # type: ignore[attr-defined]  # noqa: SLF001 - as Condition does
+
     def give_back(self) -> None:
         """Let the next thread have the connection; nothing where this thread has not got it."""
         if self._owns_lock:
@@ -213,6 +232,17 @@ class Writer:
                 self.connection.refusal = UnitEnded
             finally:
                 self._lock.release()
+
+    def give_back_from(self, holder: object) -> None:
+        """The same for a reader that may have come to another thread."""
+        with self._rescuing:
+            if self._owns_lock or self._holder is None or self._holder() is not holder:
+                self.give_back()
+                return
+            self._holder = None
+            self._busy = False
+            self.connection.refusal = UnitEnded
+            self._take_from_its_owner()
 
     def _leave(self) -> None:
         self.connection.in_unit = False
@@ -364,6 +394,12 @@ class Writer:
         """Checkpoint and close; a second call does nothing."""
         if self._closed or self._process != self._clock.process_id():
             return  # an inherited handle is its parent's to close
+        try:
+            self._close()
+        except StoreClosed:
+            return  # by another thread, meanwhile
+
+    def _close(self) -> None:
         with self.exclusive() as connection:
             if not self._may_checkpoint():
                 # What the log holds must not go into the file: SQLite would copy it there as the last one closes.

@@ -189,3 +189,25 @@ def test_many_threads_write_through_one_handle(db: SessionDB, engine: Engine, pa
     )
     assert [row[:2] for row in counted] == [row[2:] for row in counted]
     assert query(path, engine, "PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.parametrize("closers", [2, 5])
+def test_closing_from_many_threads_at_once_is_closing_once(engine: Engine, path: Path, closers: int) -> None:
+    failures: list[BaseException] = []
+    for _ in range(20):
+        store = Store.open(path)
+        together = threading.Barrier(closers)
+
+        def close(store: Store = store, together: threading.Barrier = together) -> None:
+            together.wait(30)
+            try:
+                store.close()
+            except BaseException as exc:  # noqa: BLE001 - looked at below
+                failures.append(exc)
+
+        threads = [threading.Thread(target=close) for _ in range(closers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert failures == []

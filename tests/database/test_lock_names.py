@@ -1,11 +1,13 @@
 """The lock of an upgrade belongs to the file itself, by whatever name it was opened, and however long that name is."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from hermes_store import HermesStoreError, Store
+from hermes_store.database.health import first_open_lock, is_being_upgraded
 from tests.process.processes import names
 from tests.process.upgrading import make_old, upgrader
 from tests.support.clocks import FakeClock
@@ -70,3 +72,21 @@ def test_names_that_are_too_long_are_an_error_of_ours(
     with pytest.raises(HermesStoreError):
         Store.open(tmp_path / ("x" * length), read_only=read_only)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_descriptor_that_a_child_has_inherited_keeps_no_lock(path: Path) -> None:
+    """A fork while the lock is held gives the child a share of it."""
+    descriptors = Path("/proc/self/fd")
+    if not descriptors.exists():
+        pytest.skip("descriptors are listed on Linux only")
+    with first_open_lock(path, FakeClock()) as held:
+        assert held
+        (number,) = (each.name for each in descriptors.iterdir() if each.resolve().name.endswith(".quarantine.lock"))
+        shared = os.dup(int(number))
+        assert is_being_upgraded(path)
+    try:
+        assert not is_being_upgraded(path)
+        with first_open_lock(path, FakeClock(), patience=0.0) as again:
+            assert again
+    finally:
+        os.close(shared)

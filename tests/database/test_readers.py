@@ -12,6 +12,7 @@ from hermes_store import Store, connect
 from hermes_store.clock import SYSTEM_CLOCK, Clock
 from hermes_store.database import database as database_module
 from hermes_store.database import readers as readers_module
+from hermes_store.database import writer as writer_module
 from hermes_store.database.database import READER_RETRY_AFTER
 from hermes_store.errors import OpenFailed, ReadOnlyStore, StoreLocked
 from tests.database.helpers import settings_of
@@ -263,3 +264,86 @@ def test_descriptors_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers_module, "SPARE_DESCRIPTORS", soft)
     if Path("/proc/self/fd").exists() and soft != resource.RLIM_INFINITY:
         assert not readers_module._count_descriptors()
+
+
+def test_many_threads_share_the_readers_of_a_handle_that_only_reads(wal_engine: Engine, path: Path) -> None:
+    """READ-3: whoever finds all of them in use waits."""
+    with wal_store(wal_engine, path):
+        pass
+    most: list[int] = []
+    counted: list[int] = []
+    together = threading.Barrier(20)
+    with Store.open(path, settings=settings_of(wal_engine, reader_limit=3), read_only=True) as store:
+
+        def read() -> None:
+            together.wait(30)
+            with store.reader() as reader:
+                counted.append(reader.sessions.count())
+                most.append(pools_alive())
+
+        threads = [threading.Thread(target=read) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert counted == [1] * 20
+    assert max(most) <= 3
+
+
+def test_waiting_for_a_reader_has_an_end(wal_engine: Engine, path: Path) -> None:
+    with wal_store(wal_engine, path):
+        pass
+    settings = settings_of(wal_engine, reader_limit=1, patience=0.05)
+    with Store.open(path, settings=settings, read_only=True) as store, store.reader():
+        failures: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                with store.reader():
+                    pass
+            except StoreLocked as exc:
+                failures.append(exc)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join(60)
+        assert "all reading connections" in str(failures[0])
+
+
+@pytest.mark.parametrize("way", ["left in another thread", "forgotten"])
+def test_a_shared_reader_whose_thread_has_ended_keeps_nobody_out(store: Store, way: str) -> None:
+    """READ-3: in DELETE mode it has the writer's connection, and with it the lock."""
+    store.write(lambda unit: unit.create_session("a", "cli"))
+
+    def look() -> Iterator[int]:
+        with store.reader() as reader:
+            yield reader.sessions.count()
+            yield 0
+
+    looking: list[Any] = [look()]
+    thread = threading.Thread(target=lambda: next(looking[0]))
+    thread.start()
+    thread.join(60)
+    if way == "forgotten":
+        # Its block ends in this thread, as the generator is collected.
+        looking.clear()
+    else:
+        looking[0].close()
+    store.append("a", "user", {"content": "hello"})
+    with store.reader() as reader:
+        assert reader.messages.count() == 1
+
+
+def test_a_shared_reader_that_nobody_has_any_more_keeps_nobody_out(
+    store: Store, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine.journal_mode == "wal":
+        pytest.skip("readers do not share the writer's connection")
+    monkeypatch.setattr(writer_module, "_LOOK_AGAIN", 0.01)
+    store.write(lambda unit: unit.create_session("a", "cli"))
+    thread = threading.Thread(target=lambda: store.reader().__enter__().sessions.count())
+    thread.start()
+    thread.join(60)
+    store.append("a", "user", {"content": "hello"})
+    with store.reader() as reader:
+        assert reader.messages.count() == 1
