@@ -89,6 +89,8 @@ def _advice(store: Store, found: Recognised, indexes: tuple[IndexState, ...]) ->
     advice = []
     if found.revision is None:
         advice.append("the file was not upgraded by hermes-store yet; run: hermes-store db upgrade")
+    elif any(not index.present for index in indexes) and store.driver.sound:
+        advice.append("a search index is missing; opening the store for writing makes it: hermes-store db upgrade")
     if any(index.layout is not None and not index.complete for index in indexes):
         advice.append(
             "a search index lacks messages, so searching is slow; run: hermes-store sessions optimize-storage"

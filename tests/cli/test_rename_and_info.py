@@ -121,6 +121,18 @@ def test_info_notices_an_index_that_lacks_rows(run: Run, small: Path, any_engine
     assert found["messages_fts_trigram"]["complete"] is True
 
 
+def test_info_notices_an_index_that_is_missing(run: Run, path: Path, any_engine: Engine) -> None:
+    with Store.open(path):
+        pass
+    change(path, any_engine.driver, "DROP TABLE messages_fts_trigram")
+    ran = run("--json", "db", "info").data()
+    assert any("search index is missing" in line for line in ran.json["advice"])
+    run("db", "upgrade").data()
+    assert run("--json", "db", "info").data().json["advice"] == [
+        line for line in ran.json["advice"] if "search index" not in line
+    ]
+
+
 def test_info_counts_tables_that_it_does_not_know(run: Run, small: Path, any_engine: Engine) -> None:
     change(small, any_engine.driver, 'CREATE TABLE "odd ""name" (x)', 'INSERT INTO "odd ""name" VALUES (1)')
     assert run("--json", "db", "info").data().json["rows"]['odd "name'] == 1
