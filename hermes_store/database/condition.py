@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermes_store.database.translation import INDEX_COMPLAINT
 from hermes_store.errors import HermesStoreError
 
 if TYPE_CHECKING:
@@ -33,9 +34,8 @@ def identity_of(path: str | os.PathLike[str]) -> Identity | None:
     return (status.st_dev, status.st_ino)
 
 
-def note_corrupt(path: Path) -> None:
-    """From now on this process does not write into the file at this path."""
-    identity = identity_of(path)
+def note_corrupt(identity: Identity | None) -> None:
+    """From now on this process does not write into this file. Not by its path, where another one may stand by now."""
     if identity is not None:
         with _lock:
             _corrupt.add(identity)
@@ -54,18 +54,18 @@ def is_corrupt(identity: Identity | None) -> bool:
     return bool(_corrupt) and identity in _corrupt
 
 
-def looks_sound(connection: "Connection") -> bool:
-    """Whether SQLite finds nothing wrong with the trees of the file; False for one too large to be looked through.
+def looks_sound(connection: "Connection") -> bool | None:
+    """Whether SQLite finds nothing wrong with the trees of the file; None for one too large to be looked through.
 
     An error may have come from a table of somebody else, or from a search index that says what a file says.
     """
     try:
         size = connection.sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0]
         if size > LARGEST_CHECKED:
-            return False
+            return None
         # Newer libraries look into search indexes too, whose damage is not the file's.
         found = [str(row[0]) for row in connection.sql("PRAGMA quick_check")]
-        return all(line == "ok" or "fts5" in line.lower() for line in found)
+        return all(line == "ok" or INDEX_COMPLAINT in line.lower() for line in found)
     except HermesStoreError:
         return False
 

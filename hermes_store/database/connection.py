@@ -13,7 +13,7 @@ from hermes_store.database import registry
 from hermes_store.database.damage import is_damage
 from hermes_store.database.driver import Driver, choose_driver
 from hermes_store.database.statements import Statement
-from hermes_store.database.translation import translate
+from hermes_store.database.translation import NO_TEXT, translate
 from hermes_store.errors import (
     CorruptStore,
     DiskFailure,
@@ -47,8 +47,6 @@ REPLAYS = 3
 process can look like one."""
 
 _REPLAY_PAUSE = 0.05  # seconds
-
-_NO_TEXT = "Could not decode to UTF-8"  # how the drivers begin the error of a text that is none
 
 _Values = Mapping[str, Any]
 _NO_VALUES: _Values = {}
@@ -273,7 +271,7 @@ class Connection:
 
     def _once_more(self, failure: Exception, sql: str, arguments: tuple[Any, ...]) -> list[Any]:
         """The rows of a statement that failed while it was read, where that has a way out; raises the failure."""
-        if isinstance(failure, OperationFailed) and _NO_TEXT in str(failure):
+        if isinstance(failure, OperationFailed) and NO_TEXT in str(failure):
             return self._leniently(sql, arguments)
         if isinstance(failure, DiskFailure):
             return self._replay(failure, sql, arguments)
@@ -382,7 +380,7 @@ class Connection:
             return self._execute_for(cursor.execute, statement, parameters)
 
         def execute_many(cursor: "DriverCursor", statement: str, parameters: Any, *_: object) -> bool:
-            return self._execute_for(cursor.executemany, statement, parameters)
+            return self._execute_many_for(cursor.executemany, statement, parameters)
 
         event.listen(engine, "do_execute", execute)
         event.listen(engine, "do_executemany", execute_many)
@@ -402,13 +400,26 @@ class Connection:
                 execute(sql, parameters)
         return True
 
+    def _execute_many_for(self, execute: Callable[[str, Any], object], sql: str, parameters: Any) -> bool:
+        """Execute for SQLAlchemy with many rows. Where that meets damage some of them are stored: the unit is lost."""
+        try:
+            execute(sql, parameters)
+        except self._error as exc:
+            failure = self.failure(exc, sql)
+            if self.in_unit and is_damage(failure) and isinstance(failure, HermesStoreError):
+                self.refusal = UnitLost
+                self.lost_to = failure
+            raise
+        return True
+
     # -- state ----------------------------------------------------------------------------------------------
 
     def failure(self, error: BaseException, sql: str = "") -> Exception:
         """Our error for one of the driver, its cause set; notices when SQLite has ended the unit."""
         self.failed_sql = sql
         translated = translate(error)
-        translated.__cause__ = error
+        if not str(error).startswith(NO_TEXT):  # it quotes the text
+            translated.__cause__ = error
         self._last_failure = weakref.ref(translated)
         if self.in_unit and not self.raw.in_transaction:
             self.refusal = UnitLost

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from hermes_store.database import condition
-from hermes_store.database.translation import INDEXES_UNAVAILABLE
+from hermes_store.database.translation import INDEX_IN_PARTS, INDEXES_UNAVAILABLE
 from hermes_store.errors import (
     CorruptStore,
     HermesStoreError,
@@ -39,10 +39,11 @@ class IndexKeeper(Protocol):
         Raises CorruptStore.
         """
 
-    def cure(self, connection: "Connection", *, by_replacing: bool) -> Sequence[Cure]:
+    def cure(self, connection: "Connection", *, by_replacing: bool, fill: bool) -> Sequence[Cure]:
         """Mend damaged indexes inside a unit; says what was done, nothing if they are sound.
 
-        by_replacing: do not even look at them, put new ones in their place. Raises CorruptStore.
+        by_replacing: do not even look at them, put new ones in their place; fill: with what the messages hold, where
+        these are few. Raises CorruptStore.
         """
 
     def shaken(self) -> None:
@@ -55,13 +56,14 @@ class IndexKeeper(Protocol):
         """Do it, inside an open unit."""
 
 
-_NONE, _MEND, _REPLACE = range(3)
+_NONE, _MEND, _REPLACE, _EMPTY = range(4)
 
 
 def is_damage(error: BaseException | None) -> bool:
     """Whether an error may be that of a damaged index, or of one that cannot be used here, or of a damaged file."""
     if isinstance(error, OperationFailed):
-        return INDEXES_UNAVAILABLE.search(str(error).lower()) is not None
+        text = str(error).lower()
+        return INDEXES_UNAVAILABLE.search(text) is not None or INDEX_IN_PARTS.search(text) is not None
     return isinstance(error, (CorruptStore, NotADatabase))
 
 
@@ -96,16 +98,13 @@ class Damage:
 
         failures: how often this very unit has met damage; what other threads have done meanwhile did not help it.
         """
-        self._remedy = max(self._remedy, min(failures, _REPLACE))
+        self._remedy = max(self._remedy, min(failures, _EMPTY))
         self._mended = False
         self._unmended = None
         self._done = []
         if self._remedy != _NONE:
-            self._cure(connection, by_replacing=self._remedy == _REPLACE)
-            if not self._done and self._cause is not None:
-                # Nothing is wrong with the indexes.
-                self._remedy = _REPLACE
-                raise self._cause
+            # Where nothing is found to be wrong, another process may have mended it: the body tells.
+            self._cure(connection, by_replacing=self._remedy >= _REPLACE, fill=self._remedy != _EMPTY)
 
     def met(self, connection: "Connection", failure: HermesStoreError) -> bool:
         """A statement of the unit met damage; True if it was mended in place."""
@@ -113,7 +112,7 @@ class Damage:
             return False  # whoever mends deals with it
         if not self._mended and self._keeper is not None:
             try:
-                self._cure(connection, by_replacing=False)
+                self._cure(connection, by_replacing=False, fill=True)
             except HermesStoreError:
                 # What made it fail is what the caller hears; the unit is run again with a stronger remedy.
                 self._done = []
@@ -122,11 +121,11 @@ class Damage:
         self._unmended = failure
         return False
 
-    def _cure(self, connection: "Connection", *, by_replacing: bool) -> None:
+    def _cure(self, connection: "Connection", *, by_replacing: bool, fill: bool) -> None:
         assert self._keeper is not None  # noqa: S101 - without one there is no remedy
         self._mended = self._is_mending = True
         try:
-            self._done.extend(self._keeper.cure(connection, by_replacing=by_replacing))
+            self._done.extend(self._keeper.cure(connection, by_replacing=by_replacing, fill=fill))
         finally:
             self._is_mending = False
 
@@ -160,14 +159,13 @@ class Damage:
         self._done = []
         if self._cause is None:
             self._cause = cause
-        if isinstance(cause, NotADatabase) or self._keeper is None or self._remedy == _REPLACE:
+        if isinstance(cause, NotADatabase) or self._keeper is None or self._remedy == _EMPTY:
             first, self._cause, self._remedy = self._cause, None, _NONE
-            not_ours = isinstance(first, (OperationFailed, IndexDamaged)) or condition.looks_sound(connection)
-            if not self.is_serving or not_ours:
+            if not self.is_serving or _is_elsewhere(first, connection):
                 raise first
             self._verdict = self._error(first)
             if self._guard is not None:
-                condition.note_corrupt(self._guard.path)
+                condition.note_corrupt(self._guard.main)
             self._teller.degraded("store", "the file itself is damaged")
             raise self._verdict from first
         self._remedy += 1
@@ -183,3 +181,11 @@ class Damage:
             if hasattr(cause, name):
                 setattr(error, name, getattr(cause, name))
         return error
+
+
+def _is_elsewhere(cause: HermesStoreError, connection: "Connection") -> bool:
+    """Whether the damage is not in the file itself: it may be in what an application keeps there."""
+    if isinstance(cause, OperationFailed):
+        return True
+    sound = condition.looks_sound(connection)
+    return isinstance(cause, IndexDamaged) if sound is None else sound

@@ -109,6 +109,7 @@ class Database:
             connection.close()
             raise
         has_log = self.journal_mode == "wal"
+        self._identity = None if in_memory else identity_of(path)
         self._writer = Writer(
             connection,
             clock,
@@ -259,8 +260,8 @@ class Database:
     def note_damage(self, connection: Connection) -> None:
         """A read met damage: if it is in the file itself, this process writes no more into it."""
         sql = connection.failed_sql
-        if sql and INDEX_NAMES not in sql and str(self.path) != IN_MEMORY and not condition.looks_sound(connection):
-            condition.note_corrupt(self.path)
+        if sql and INDEX_NAMES not in sql and not condition.looks_sound(connection):
+            condition.note_corrupt(self._identity)
 
     def _return_pooled(self, connection: Connection) -> None:
         assert self._readers is not None  # noqa: S101 - the connection came from there

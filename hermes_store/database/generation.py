@@ -39,7 +39,7 @@ class FileGuard:
         self._file = canonical(path)
         self._clock = clock
         self._parent = os.path.dirname(self._file)  # noqa: PTH120
-        self._folder: tuple[int, int, int] | None = None
+        self._folder: tuple[int, int, int, int] | None = None
         self._names = tuple(self._file + suffix for suffix in SIDECARS) if has_log else ()
         self.main = identity_of(self._file)
         self._log: tuple[Identity | None, ...] = (None,) * len(self._names)
@@ -57,12 +57,14 @@ class FileGuard:
 
     def has_changed(self) -> bool:
         """True if the file or its log is not what was opened any more."""
-        if self._verdict is not None or identity_of(self._file) != self.main:
-            return True
-        return any(
+        changed = self._verdict is not None or identity_of(self._file) != self.main
+        changed = changed or any(
             recorded is not None and identity_of(name) != recorded
             for name, recorded in zip(self._names, self._log, strict=True)
         )
+        if changed:
+            _lost[self._file] = self._log
+        return changed
 
     def record(self) -> None:
         """Take the log that stands at its name now for ours: after whatever may have made it anew."""
@@ -81,7 +83,7 @@ class FileGuard:
         self._look()
         self._folder = folder
 
-    def _folder_state(self) -> tuple[int, int, int] | None:
+    def _folder_state(self) -> tuple[int, int, int, int] | None:
         """What changes whenever a name in the folder does; None if it has changed a moment ago, and may once more.
 
         One look instead of three. In DELETE mode journals come and go with every commit.
@@ -90,9 +92,9 @@ class FileGuard:
             status = os.stat(self._parent)  # noqa: PTH116 - on the way of every write
         except OSError:
             return None
-        if time.time() - status.st_mtime < _COARSEST_TIME:
+        if time.time() - max(status.st_mtime, status.st_ctime) < _COARSEST_TIME:
             return None
-        return (status.st_dev, status.st_ino, status.st_mtime_ns)
+        return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
     def _look(self) -> None:
         if identity_of(self._file) != self.main:
@@ -142,9 +144,13 @@ def refuse_foreign_log(path: Path, application_id: Callable[[], int]) -> None:
     if not is_foreign:
         with registry.no_openings():
             if registry.has_live_connection(path):
-                return  # which was looked at when it was opened
-            with registry.offline_file(path) as stream:
-                header = stream.read(_HEADER)
+                # The log is that of the file which it has open.
+                if registry.identity_of_live(path) == identity_of(file):
+                    return
+                is_foreign = True
+    if not is_foreign:
+        with registry.no_openings(), registry.offline_file(path) as stream:
+            header = stream.read(_HEADER)
         mark = int.from_bytes(header[_APPLICATION_ID], "big")
         # 0: it has none yet, or has it in the log only.
         is_foreign = mark not in (0, application_id())

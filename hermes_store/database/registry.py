@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from hermes_store.database.condition import identity_of
 from hermes_store.errors import DriverConflict, OpenFailed
 from hermes_store.home import canonical
 
@@ -21,6 +22,7 @@ from hermes_store.home import canonical
 class _Live:
     driver: str
     connections: int
+    identity: tuple[int, int] | None
 
 
 _lock = threading.RLock()
@@ -54,7 +56,7 @@ def opening(path: Path, driver: str) -> Iterator[None]:
             )
         yield
         if live is None:
-            _live[key] = _Live(driver, 1)
+            _live[key] = _Live(driver, 1, identity_of(key))
         else:
             live.connections += 1
 
@@ -81,6 +83,13 @@ def has_live_connection(path: Path) -> bool:
     """True while this process has a tracked connection to the file, by whatever spelling of its path."""
     with _lock:
         return canonical(path) in _live
+
+
+def identity_of_live(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file that stood at the path when its first connection was opened."""
+    with _lock:
+        live = _live.get(canonical(path))
+        return None if live is None else live.identity
 
 
 @contextmanager

@@ -59,6 +59,15 @@ INDEXES_UNAVAILABLE: Final = re.compile(r"no such module\b.*fts5|no such tokeniz
 INDEX_NAMES: Final = "messages_fts"
 """How the names of search indexes begin."""
 
+INDEX_COMPLAINT: Final = "fts5"
+"""A word, in small letters, in what a check of the whole file says of a search index."""
+
+NO_TEXT: Final = "Could not decode to UTF-8"
+"""How the drivers begin the error of a text that is none."""
+
+INDEX_IN_PARTS: Final = re.compile(rf"no such table: (main\.)?{INDEX_NAMES}|sql logic error")
+"""What an index says of which a table, or a table under it, is missing."""
+
 # Order matters: "database disk image is malformed" must be met before anything that looks for "disk".
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], Kind], ...]] = (
     (
@@ -104,6 +113,8 @@ def translate(error: BaseException) -> HermesStoreError:
     Result code attributes are carried over.
     """
     text = str(error)
+    if text.startswith(NO_TEXT):
+        text = text.partition(" with text ")[0]  # what follows is what somebody has written
     code = getattr(error, "sqlite_errorcode", None)
     result = kind_of(error)(text)
     if isinstance(result, DriverFailure) and isinstance(code, int):

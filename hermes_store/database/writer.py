@@ -23,7 +23,6 @@ from hermes_store.database.generation import FileGuard
 from hermes_store.database.waiting import Wait
 from hermes_store.errors import (
     DiskFailure,
-    DriverFailure,
     HermesStoreError,
     NestedUnit,
     SessionCompressionInProgressError,
@@ -191,8 +190,14 @@ class Writer:
         Raises StoreLocked when the patience ends.
         """
         self.check_open()
-        if not self._owns_lock:  # else an interrupt kept the last unit of this thread from giving it back
-            self._acquire(wait)
+        while True:
+            if not self._owns_lock:  # else an interrupt kept the last unit of this thread from giving it back
+                self._acquire(wait)
+            with self._rescuing:
+                if self._owns_lock:
+                    # From here on nobody takes it for that of a reader which is gone.
+                    self._holder = None
+                    break
         if self._closed:
             # Closed while this thread waited.
             self._lock.release()
@@ -345,7 +350,7 @@ class Writer:
         if connection.raw.in_transaction:
             try:
                 connection.sql("ROLLBACK")
-            except DriverFailure as exc:
+            except HermesStoreError as exc:
                 # The error that led here is already on its way to the caller.
                 log.warning("rollback failed: %s", exc)
 
@@ -363,7 +368,7 @@ class Writer:
         began = self._clock.monotonic()
         try:
             found = self.connection.sql("PRAGMA wal_checkpoint(PASSIVE)")
-        except DriverFailure as exc:
+        except HermesStoreError as exc:
             log.warning("checkpoint failed: %s", exc)
             return
         _, pages, moved = found[0]
@@ -419,7 +424,7 @@ class Writer:
                 connection.sql("BEGIN IMMEDIATE")
                 self._keeper.upkeep(connection)
                 connection.sql("COMMIT")
-        except DriverFailure as exc:
+        except HermesStoreError as exc:
             log.debug("nothing was merged at the end: %s", exc)
         finally:
             self._roll_back()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermes_store.database.damage import Cure
-from hermes_store.database.savepoint import savepoint
 from hermes_store.errors import CorruptStore, OperationFailed
 from hermes_store.fts import indexes
 from hermes_store.fts.ensure import PARTIAL_KEY, abandon, refill
@@ -88,11 +87,11 @@ def _set_out_of_use(connection: "Connection", found: dict[indexes.Index, Layout]
     return done
 
 
-def replace_indexes(connection: "Connection") -> list[Cure]:
+def replace_indexes(connection: "Connection", *, fill: bool) -> list[Cure]:
     """Put empty indexes in place of all that are there, without so much as a look at these; says what was done.
 
-    Up to 20,000 messages they are filled at once, if the messages can be read; else searching scans, and the rebuild
-    goes in steps. Raises CorruptStore where the damage is not in an index.
+    fill: up to 20,000 messages, at once; else searching scans, and the rebuild goes in steps. Raises CorruptStore where
+    the damage is not in an index.
     """
     done = _take_out_of_use(connection)
     if Layout.UNKNOWN in layouts(objects(connection)).values():
@@ -104,24 +103,18 @@ def replace_indexes(connection: "Connection") -> list[Cure]:
         done.append(Cure("the triggers of indexes of a newer release were removed", complete=False))
     else:
         begin(connection)
-        is_small = connection.sql("SELECT count(*) FROM messages")[0][0] <= indexes.REBUILD_LIMIT
-        complete = is_small and _fill_at_once(connection)
+        complete = fill and connection.sql("SELECT count(*) FROM messages")[0][0] <= indexes.REBUILD_LIMIT
+        if complete:
+            _fill_at_once(connection)
         done.append(Cure("the indexes were put aside and new ones begun", complete=complete))
     _note(connection, done)
     return done
 
 
-def _fill_at_once(connection: "Connection") -> bool:
+def _fill_at_once(connection: "Connection") -> None:
     for work in (step, teardown):
-        try:
-            with savepoint(connection, "replace_indexes"):
-                while work(connection):
-                    pass
-        except CorruptStore as exc:
-            # A message that cannot be read, or a piece of the old index: the steps of a rebuild say more.
-            log.warning("the search indexes are left to a rebuild: %s", exc)
-            return False
-    return True
+        while work(connection):
+            pass
 
 
 def _leave_unusable(connection: "Connection") -> list[Cure]:

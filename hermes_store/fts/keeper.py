@@ -2,6 +2,8 @@
 
 import functools
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hermes_store.database.damage import Cure
@@ -9,7 +11,7 @@ from hermes_store.errors import CorruptStore, OperationFailed
 from hermes_store.events import Teller
 from hermes_store.fts.cure import cure_indexes, replace_indexes
 from hermes_store.fts.indexes import INDEXES
-from hermes_store.fts.segments import STEP_PAGES, hold_merges_back, is_due, merge_step, read_levels
+from hermes_store.fts.segments import STEP_PAGES, debt, hold_merges_back, merge_step, read_levels
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
@@ -71,31 +73,41 @@ class Keeper:
         if self._commits == 0 or changed >= LOOK_AFTER:
             self._names = None  # whoever changed the layout is another process
             # A unit that has written much merges much: what it leaves is no more than what many small ones would.
-            self._merge(connection, self._due(connection), STEP_PAGES * max(1, min(changed // LOOK_AFTER, LARGEST)))
+            self._merge(connection, self._due(connection), max(1, min(changed // LOOK_AFTER, LARGEST)))
             self._looked_at = connection.raw.total_changes
         elif self._names and not self._holds and self._commits >= HOLD_AFTER:
             self._holds = hold_merges_back(connection, self._names)
         self._commits += 1
 
     def _flush(self, connection: "Connection", name: str) -> None:
-        try:
+        with self._if_there(connection, name):
             connection.sql(f"INSERT INTO {name}({name}) VALUES ('flush')")
+
+    @contextmanager
+    def _if_there(self, connection: "Connection", name: str) -> Iterator[None]:
+        """Upkeep of an index that the unit itself, its mending, or somebody before it has removed is no failure."""
+        try:
+            yield
         except CorruptStore:
             raise
-        except OperationFailed as exc:
-            if "no such " not in str(exc):
+        except OperationFailed:
+            self._names = None
+            if connection.sql("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)):
                 raise
-            self._names = None  # the unit itself, or somebody before it, has changed the indexes
 
-    def _due(self, connection: "Connection") -> list[str]:
+    def _due(self, connection: "Connection") -> dict[str, int]:
+        """How many steps are due, by index."""
         if not connection.driver.has_fts5:
-            return []
-        return [name for (name,) in connection.sql(_FIND) if is_due(read_levels(connection, name))]
+            return {}
+        steps = {name: debt(read_levels(connection, name)) for (name,) in connection.sql(_FIND)}
+        return {name: count for name, count in steps.items() if count}
 
-    def _merge(self, connection: "Connection", names: list[str], pages: int) -> None:
-        for name in names:
+    def _merge(self, connection: "Connection", due: dict[str, int], least: int) -> None:
+        for name, steps in due.items():
+            pages = STEP_PAGES * max(steps, least)
             began = time.perf_counter()
-            merge_step(connection, name, pages)
+            with self._if_there(connection, name):
+                merge_step(connection, name, pages)
             self._teller.merged(name, time.perf_counter() - began, pages)
 
     def wants_upkeep(self, connection: "Connection") -> bool:
@@ -104,14 +116,14 @@ class Keeper:
 
     def upkeep(self, connection: "Connection") -> None:
         """Merge what is due, inside an open unit."""
-        self._merge(connection, self._due(connection), STEP_PAGES)
+        self._merge(connection, self._due(connection), 1)
 
     def shaken(self) -> None:
         """A rollback may have made FTS5 read its settings again, and the indexes may be other ones."""
         self._names = None
         self._holds = False
 
-    def cure(self, connection: "Connection", *, by_replacing: bool) -> list[Cure]:
+    def cure(self, connection: "Connection", *, by_replacing: bool, fill: bool) -> list[Cure]:
         """Bring the indexes back in step with the messages; says what was done. Raises CorruptStore."""
         self._names = None
-        return replace_indexes(connection) if by_replacing else cure_indexes(connection)
+        return replace_indexes(connection, fill=fill) if by_replacing else cure_indexes(connection)

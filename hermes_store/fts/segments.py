@@ -27,6 +27,9 @@ LEVEL_LIMIT = 8
 STEP_PAGES = 500
 """Pages that one merge writes: about a hundredth of a second."""
 
+MOST_STEPS = 4
+"""Steps at once, however much is due: a twentieth of a second."""
+
 _HOLD = "hermes_store_hold"
 
 _STRUCTURE_ROW = 10
@@ -77,15 +80,13 @@ def _numbers(record: bytes, position: int) -> Iterator[int]:
             value = 0
 
 
-def is_due(found: list[Level]) -> bool:
-    """Whether a merge has anything to do."""
-    fresh, higher = found[:1], found[1:]
-    return (
-        any(level.merging for level in found)
-        or any(level.segments >= FRESH_LIMIT for level in fresh)
-        or any(level.segments >= LEVEL_LIMIT and level.pages >= STEP_PAGES for level in fresh)
-        or any(level.segments >= LEVEL_LIMIT for level in higher)
-    )
+def debt(found: list[Level]) -> int:
+    """How many steps of merging are due: 0 for none, more where there are several times the segments that may be."""
+    due = 1 if any(level.merging for level in found) else 0
+    for number, level in enumerate(found):
+        is_fresh = number == 0 and level.pages < STEP_PAGES
+        due = max(due, level.segments // (FRESH_LIMIT if is_fresh else LEVEL_LIMIT))
+    return min(due, MOST_STEPS)
 
 
 def read_levels(connection: "Connection", name: str) -> list[Level]:

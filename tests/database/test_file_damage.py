@@ -188,7 +188,7 @@ def test_a_sound_file_is_written_again(broken: Path, way: str, tmp_path: Path) -
     if way == "copied over it":
         shutil.copy(backup, broken)
     else:
-        condition.note_corrupt(backup)
+        condition.note_corrupt(condition.identity_of(backup))
         broken = backup
     with Store.open(broken) as store:
         assert storage_state(broken) == "ok"

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from hermes_store import Store, Unit, connect
+from hermes_store.database import load_driver
 from hermes_store.errors import StoreLocked, UnitLost
 from hermes_store.fts import indexes
 from hermes_store.fts.cure import index_repairs
 from hermes_store.fts.state import check_indexes, index_states
 from tests.database.helpers import Stop, query, second_connection, settings_of
-from tests.support.damage import INDEX_DAMAGES, INDEXES
+from tests.support.damage import INDEX_DAMAGES, INDEXES, garble_page
 from tests.support.drivers import Engine
 
 OLD = 30
@@ -222,3 +223,63 @@ def test_an_index_whose_tokenizer_is_not_here_costs_no_message(foreign: Path, en
         assert hits(store) == (OLD, 2, OLD)
         assert query(foreign, engine, "SELECT value FROM state_meta WHERE key = 'fts_cjk_stale'") == [("1",)]
         assert store.counters.degraded == 1
+
+
+# -- what fresh eyes found --------------------------------------------------------------------------------------
+
+
+@damages
+def test_what_another_handle_has_mended_fails_nobody(old: Path, engine: Engine, damage: str) -> None:
+    with Store.open(old) as store, Store.open(old) as other:
+        break_index(old, engine, "messages_fts", damage)
+        new = 0
+        try:
+            with store.transaction() as unit:
+                unit.append("a", "user", "kubernetes")
+            new += 1
+        except UnitLost:
+            say(other)
+            new += 1
+        for each in (store, other, store):
+            say(each)
+        assert_whole(store, engine, new=new + 3)
+
+
+@pytest.mark.parametrize("part", ["_data", "_idx", "_docsize", ""])
+def test_an_index_that_lacks_a_table_costs_no_message(old: Path, engine: Engine, size: str, part: str) -> None:
+    with second_connection(old, engine) as connection:
+        connection.execute(f"DROP TABLE messages_fts{part}")
+    with Store.open(old) as store:
+        for _ in range(3):
+            say(store)
+        assert query(old, engine, "SELECT count(*) FROM messages") == [(OLD + 3,)]
+        assert hits(store)[1] == 3
+
+
+def test_many_rows_at_once_are_stored_once(old: Path, engine: Engine) -> None:
+    """Damage shows in the middle of them, when the index writes what it holds back."""
+    from sqlalchemy import insert
+
+    from hermes_store.models import Message
+
+    rows = [
+        {"session_id": "a", "role": "user", "content": f"{number} " + "word " * 80_000, "timestamp": 1.0, "active": 1}
+        for number in range(6)
+    ]
+    with Store.open(old) as store:
+        break_index(old, engine, "messages_fts", "structure garbled")
+        store.write(lambda unit: unit.orm.execute(insert(Message), rows) and None)
+        assert query(old, engine, "SELECT count(*), count(DISTINCT content) FROM messages") == [(OLD + 6, OLD + 6)]
+
+
+def test_damage_of_an_index_and_of_a_message_that_nobody_asks_for(engine: Engine, path: Path) -> None:
+    with Store.open(path) as store:
+        store.write(lambda unit: unit.create_session("a", "cli"))
+        for number in range(60):
+            store.append("a", "user", {"content": f"note{number} " + "x" * 500})
+    garble_page(load_driver(engine.driver).module, path)
+    break_index(path, engine, "messages_fts", "structure garbled")
+    with Store.open(path) as store:
+        say(store)
+        say(store)
+        assert store.counters.degraded > 0

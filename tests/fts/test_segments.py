@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hermes_store import Events, Store, Unit
 from hermes_store.fts import keeper as keeper_module
-from hermes_store.fts.segments import FRESH_LIMIT, LEVEL_LIMIT, STEP_PAGES, Level, is_due, levels, read_levels
+from hermes_store.fts.segments import FRESH_LIMIT, LEVEL_LIMIT, MOST_STEPS, STEP_PAGES, Level, debt, levels, read_levels
 from hermes_store.fts.state import check_indexes
 from tests.database.helpers import query, second_connection
 from tests.support.drivers import Engine
@@ -75,17 +75,19 @@ def test_bytes_that_are_no_record_are_refused_or_read(record: bytes) -> None:
 @pytest.mark.parametrize(
     ("found", "due"),
     [
-        ([], False),
-        ([Level(FRESH_LIMIT - 1, 0), Level(LEVEL_LIMIT - 1, 0)], False),
-        ([Level(FRESH_LIMIT, 0)], True),
-        ([Level(LEVEL_LIMIT, 0, pages=STEP_PAGES)], True),
-        ([Level(LEVEL_LIMIT - 1, 0, pages=9 * STEP_PAGES)], False),
-        ([Level(0, 0), Level(LEVEL_LIMIT, 0)], True),
-        ([Level(3, 2)], True),
+        ([], 0),
+        ([Level(FRESH_LIMIT - 1, 0), Level(LEVEL_LIMIT - 1, 0)], 0),
+        ([Level(FRESH_LIMIT, 0)], 1),
+        ([Level(LEVEL_LIMIT, 0, pages=STEP_PAGES)], 1),
+        ([Level(LEVEL_LIMIT - 1, 0, pages=9 * STEP_PAGES)], 0),
+        ([Level(0, 0), Level(LEVEL_LIMIT, 0)], 1),
+        ([Level(0, 0), Level(2 * LEVEL_LIMIT, 0)], 2),
+        ([Level(0, 0), Level(99 * LEVEL_LIMIT, 0)], MOST_STEPS),
+        ([Level(3, 2)], 1),
     ],
 )
-def test_what_is_due(found: list[Level], due: bool) -> None:
-    assert is_due(found) is due
+def test_what_is_due(found: list[Level], due: int) -> None:
+    assert debt(found) == due
 
 
 # -- merging ----------------------------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ def test_merges_are_told(engine: Engine, path: Path, monkeypatch: pytest.MonkeyP
         def merged(self, *, index: str, seconds: float, pages: int) -> None:
             told.append(index)
             assert seconds >= 0
-            assert pages == STEP_PAGES
+            assert pages in [STEP_PAGES * steps for steps in range(1, MOST_STEPS + 1)]
 
     with Store.open(path, events=Listener()) as store:
         store.write(lambda unit: unit.create_session("a", "cli"))
