@@ -346,12 +346,13 @@ class SessionDB(UsageMethods, StorageMethods):
     ) -> bool:
         """Remove a conversation: all its segments, their delegate runs and messages. Rules DELETE-1 and DELETE-2.
 
-        False for an unknown id, and when what would be removed is not what `expected_delete_ids` says.
+        False for an unknown id, and when what would be removed is not what `expected_delete_ids` says. Queued usage is
+        stored first; raises StoreLocked where that cannot be.
         """
         folder = _folder(sessions_dir)
         expected = None if expected_delete_ids is None else set(expected_delete_ids)
         # Usage that is stored afterwards would make the session anew.
-        self.flush_token_counts()
+        self._store_queued_usage()
         removed = self._write(lambda unit: delete_conversation(unit, session_id, expected=expected))
         if folder is not None:
             remove_session_files(folder, removed)
@@ -388,8 +389,9 @@ class SessionDB(UsageMethods, StorageMethods):
     ) -> int:
         """Remove ended sessions without activity for so many days; returns how many. Rule DELETE-3.
 
-        Pinned and archived ones are kept. Raises InvalidValue without a number of days or with a negative one, and
-        NotBuilt for a filter that this release does not have yet: a filter is never accepted and ignored.
+        Pinned and archived ones are kept. Queued usage is stored first; raises StoreLocked where that cannot be,
+        InvalidValue without a number of days or with a negative one, and NotBuilt for a filter that this release does
+        not have yet: a filter is never accepted and ignored.
         """
         _refuse_planned(
             "prune_sessions",
@@ -419,7 +421,7 @@ class SessionDB(UsageMethods, StorageMethods):
         if older_than_days is None:
             raise InvalidValue("older_than_days is None; give a number of days")
         days, folder = older_than_days, _folder(sessions_dir)
-        self.flush_token_counts()
+        self._store_queued_usage()
         removed = self._write(lambda unit: unit.prune(older_than_days=days, source=source or None))
         if folder is not None:
             remove_session_files(folder, removed)

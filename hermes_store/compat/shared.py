@@ -1,7 +1,8 @@
 """Shared `SessionDB` handles, one per file and process (rules RUNTIME-5, RUNTIME-6 and COMPAT-4).
 
 All owners of a file get the same object, as Hermes Agent's code expects; so a reference that an owner gives back twice
-is somebody else's. Owners that cannot be sure of themselves use the leases of `hermes_store.runtime.shared`.
+is somebody else's. Owners that cannot be sure of themselves use the leases of `hermes_store.runtime.shared`,
+which share `Store`s and know nothing of these handles: a program uses one of the two for a file.
 """
 
 import os

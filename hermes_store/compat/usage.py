@@ -1,11 +1,14 @@
 """Tokens and cost, as Hermes Agent reports them (rules USAGE-*, RUNTIME-1 to RUNTIME-4)."""
 
+from dataclasses import fields
 from typing import Any
 
 from hermes_store.compat.handle import Handle
 from hermes_store.operations.usage import NewUsage
-from hermes_store.runtime.usage_queue import tell_refused
+from hermes_store.runtime.usage_queue import flush_seconds, tell_refused
 from hermes_store.runtime.usage_reports import UsageReport
+
+_REPORTED = frozenset((*(field.name for field in fields(NewUsage)), "absolute"))
 
 
 class UsageMethods(Handle):
@@ -34,7 +37,7 @@ class UsageMethods(Handle):
         """Add to what a session has used, with `absolute` overwrite it; an unknown session is created.
 
         Costs in USD. Queued usage is stored first. Rules USAGE-1 to USAGE-5. Raises InvalidValue for an id that is
-        None and for what is no number; nothing is written then.
+        None and for what is no number, StoreLocked where queued usage could not be stored; nothing is written then.
         """
         usage = NewUsage(
             input_tokens=input_tokens,
@@ -53,20 +56,24 @@ class UsageMethods(Handle):
             billing_base_url=billing_base_url,
             billing_mode=billing_mode,
         )
-        self.flush_token_counts()
+        self._store_queued_usage()
         self._write_transcript(lambda unit: unit.record_usage(session_id, usage, absolute=bool(absolute)))
 
     def queue_token_counts(self, session_id: str, **kwargs: Any) -> None:
         """Report what `update_token_counts` takes, without waiting for the database. Rules RUNTIME-1 and RUNTIME-2.
 
-        What cannot be stored is a warning in the log. After `close()` it is stored at once, and may raise.
+        What cannot be stored is a warning in the log. After `close()` it is stored at once, and may raise. Raises
+        TypeError for a keyword that `update_token_counts` does not have; nothing is queued then.
         """
+        for name in kwargs:
+            if name not in _REPORTED:
+                raise TypeError(f"queue_token_counts() got an unexpected keyword argument {name!r}")
         queue = self._usage_queue()
         if queue is not None:
-            fields = dict(kwargs)
-            absolute = bool(fields.pop("absolute", False))
+            given = dict(kwargs)
+            absolute = bool(given.pop("absolute", False))
             try:
-                report = UsageReport(session_id, NewUsage(**fields), absolute)
+                report = UsageReport(session_id, NewUsage(**given), absolute)
             except Exception as exc:  # noqa: BLE001 - a report never fails the call of a model that it is about
                 tell_refused(session_id, exc)
                 return
@@ -75,9 +82,16 @@ class UsageMethods(Handle):
         self.update_token_counts(session_id, **kwargs)
 
     def flush_token_counts(self, timeout: float = 5.0) -> bool:
-        """Wait, for `timeout` seconds at most, until queued usage is stored; never raises. Rule RUNTIME-3.
+        """Wait, for `timeout` seconds at most, until queued usage is stored. Rule RUNTIME-3.
 
-        False if something is not stored yet, and at once inside a unit of this thread.
+        False if something is not stored yet, and at once inside a unit of this thread. A `timeout` of None is the
+        default; raises InvalidValue for one that is no number, and nothing else.
         """
+        seconds, queue = flush_seconds(timeout), self._queue
+        return queue is None or queue.flush(seconds)
+
+    def _store_queued_usage(self) -> None:
+        """Before a write that queued usage must not follow. Raises StoreLocked rather than let it be overtaken."""
         queue = self._queue
-        return queue is None or queue.flush(timeout)
+        if queue is not None:
+            queue.settle()

@@ -106,6 +106,10 @@ _UNDECIDED: Final = (OperationFailed, DatabaseFailure)
 """What an error becomes of which SQLite says nothing in particular."""
 
 
+_NO_ROW: Final = 787  # SQLITE_CONSTRAINT_FOREIGNKEY
+_MOST_LINKS: Final = 1000  # errors that are looked at; a chain may be made anew without end
+
+
 class _Verdict(NamedTuple):
     """What is known of a problem: a class of ours where one fits, the cause, and the text that told."""
 
@@ -145,7 +149,7 @@ def is_malformed_schema_error(exc: Problem) -> bool:
 def is_disk_full_error(exc: Problem) -> bool:
     """True if there was no room left, by an error of the database or of the system, or by a text. Rule ERR-3."""
     if isinstance(exc, BaseException) and _judge(exc).kind is None:
-        return any(_says(str(each), DISK_FULL) for each in _chain(exc))
+        return any(_says(_text_of(each), DISK_FULL) for each in _chain(exc))
     return _is(exc, DiskFull, DISK_FULL)
 
 
@@ -177,14 +181,46 @@ def _says(text: str | None, pattern: re.Pattern[str]) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error, and what it was raised from, as far as that is told."""
-    seen: set[int] = set()
-    current: object = error
-    while isinstance(current, BaseException) and id(current) not in seen:
-        seen.add(id(current))
+    """An error, the members of a group, and what each was raised from, as far as that is told."""
+    seen: dict[int, BaseException] = {}  # kept, so that no other error gets the same number
+    waiting: list[object] = [error]
+    while waiting and len(seen) < _MOST_LINKS:
+        current = waiting.pop()
+        if not isinstance(current, BaseException) or id(current) in seen:
+            continue
+        seen[id(current)] = current
         yield current
-        inner = current.reason if isinstance(current, UnitLost) else getattr(current, "orig", None)
-        current = inner if isinstance(inner, BaseException) else current.__cause__
+        inner = _attribute(current, "reason" if isinstance(current, UnitLost) else "orig")
+        waiting.append(inner if isinstance(inner, BaseException) else current.__cause__)
+        if isinstance(current, BaseExceptionGroup):
+            waiting.extend(reversed(current.exceptions))
+
+
+def _text_of(error: BaseException) -> str:
+    """What an error says; nothing where it cannot say it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whoever asks why something failed wants no second failure
+        return ""
+
+
+def _attribute(error: BaseException, name: str) -> object:
+    """An attribute that an error may have; None where it has none, or cannot tell."""
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
+def _kind_of(error: BaseException) -> type:
+    """The class into which an error of a driver is translated."""
+    is_violation = any(each.__name__ == "IntegrityError" for each in type(error).__mro__)
+    if is_violation and _attribute(error, "sqlite_errorcode") == _NO_ROW:
+        return ForeignKeyFailed
+    try:
+        return kind_of(error)
+    except Exception:  # noqa: BLE001 - as above
+        return DatabaseFailure
 
 
 def _judge(exc: Problem) -> _Verdict:
@@ -197,19 +233,19 @@ def _judge(exc: Problem) -> _Verdict:
     if known:
         # The nearest that knows a cause; what comes further down the chain is closer to what has happened.
         return next((each for each in known if each.cause != _UNKNOWN), known[-1])
-    causes = (_Verdict(None, _cause_of_text(str(each)), str(each)) for each in links)
-    return next((each for each in causes if each.cause != _UNKNOWN), _Verdict(None, _UNKNOWN, str(exc)))
+    causes = (_Verdict(None, _cause_of_text(text), text) for text in map(_text_of, links))
+    return next((each for each in causes if each.cause != _UNKNOWN), _Verdict(None, _UNKNOWN, _text_of(exc)))
 
 
 def _judge_one(error: BaseException) -> _Verdict | None:
     """The verdict on an error of ours, of a driver or of the system; None for any other."""
-    text = str(error)
+    text = _text_of(error)
     if isinstance(error, HermesStoreError):
         return _Verdict(type(error), _cause_of_class(type(error)), text)
     if is_driver_error(error):
-        kind = kind_of(error)
+        kind = _kind_of(error)
         cause = _cause_of_class(kind)
-        if kind in _UNDECIDED and not hasattr(error, "sqlite_errorcode"):
+        if kind in _UNDECIDED and _attribute(error, "sqlite_errorcode") is None:
             cause = _cause_of_text(text)  # raised by an application
         return _Verdict(kind, cause, text)
     if isinstance(error, OSError) and error.errno in _OF_SYSTEM:

@@ -124,7 +124,7 @@ def _count(name: str, value: object) -> int:
     try:
         return round(float(value))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise InvalidValue(f"{name} is {value!r}; give a number") from None
+        raise InvalidValue(f"{name} is a {type(value).__name__} that is no count; give a number") from None
 
 
 def _cost(name: str, value: object) -> float | None:
@@ -133,4 +133,4 @@ def _cost(name: str, value: object) -> float | None:
     try:
         return float(value)  # type: ignore[arg-type]  # what is no number raises
     except (TypeError, ValueError, OverflowError):
-        raise InvalidValue(f"{name} is {value!r}; give a number of USD") from None
+        raise InvalidValue(f"{name} is a {type(value).__name__} that is no cost; give a number of USD") from None

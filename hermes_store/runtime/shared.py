@@ -17,6 +17,7 @@ from hermes_store.clock import SYSTEM_CLOCK, Clock
 from hermes_store.database.condition import identity_of
 from hermes_store.database.connection import IN_MEMORY
 from hermes_store.errors import HermesStoreError, InvalidValue, NestedUnit, StoreClosed
+from hermes_store.events import NO_EVENTS, Events
 from hermes_store.home import canonical, default_store_path
 from hermes_store.schema.report import Progress
 from hermes_store.settings import Settings
@@ -105,21 +106,23 @@ class SharedHandles(Generic[H]):
             raise InvalidValue("a store in memory has no path by which it could be shared")
         key = canonical(path)
         while True:
-            shared, mine = self._find(key)
-            if mine:
-                self._open(shared, open_handle)
-                return Lease(self, shared)
-            lease = Lease(self, shared)
+            mine = _Shared[H](key)
+            lease = Lease(self, mine)
+            # An interrupt may come at any point: others must not wait for an opening that nobody is at.
             try:
-                usable = shared.opened.result()
-            except BaseException:
-                lease.release()
+                shared = self._find(key, lease)
+                if shared is mine:
+                    self._open(mine, open_handle)
+                    return lease
+                if shared.opened.result():
+                    return lease
+            except BaseException as exc:
+                self._give_up(mine, lease, exc)
                 raise
-            if usable:
-                return lease
 
-    def _find(self, key: str) -> tuple[_Shared[H], bool]:
-        """The entry of a path, counted up, or a new one for the caller to open."""
+    def _find(self, key: str, lease: Lease[H]) -> _Shared[H]:
+        """The entry of a path, counted up and put into the lease; or the one of the lease, for the caller to open."""
+        mine = lease._shared  # noqa: SLF001 - two halves of one thing
         with self._changed:
             while True:
                 shared = self._current.get(key)
@@ -127,28 +130,33 @@ class SharedHandles(Generic[H]):
                     self._retired.add(self._current.pop(key))
                     shared = None
                 if shared is None:
-                    shared = self._current[key] = _Shared(key)
-                    return shared, True
+                    self._current[key] = mine
+                    return mine
                 if shared.handle is not None or not shared.opened.done():
+                    lease._shared = shared  # noqa: SLF001
                     shared.owners += 1
-                    return shared, False
+                    return shared
                 # It is being closed, which may fail: never two at a time.
                 self._changed.wait()
 
     def _open(self, shared: _Shared[H], open_handle: Callable[[Path], H]) -> None:
-        try:
-            handle = open_handle(Path(shared.key))
-        except BaseException as exc:
-            self._drop(shared)
-            if isinstance(exc, Exception):
-                shared.opened.set_exception(exc)
-            else:
-                shared.opened.set_result(False)  # it was this thread that was interrupted, not the opening that failed
-            raise
+        handle = open_handle(Path(shared.key))
         with self._changed:
             shared.identity = identity_of(shared.key)
             shared.handle = handle
         shared.opened.set_result(True)
+
+    def _give_up(self, mine: _Shared[H], lease: Lease[H], exc: BaseException) -> None:
+        """After an error: nobody waits for what this caller wanted to open, and its share is given back."""
+        if mine.handle is None:
+            self._drop(mine)
+        if not mine.opened.done():
+            if isinstance(exc, Exception):
+                mine.opened.set_exception(exc)
+            else:
+                # It was this thread that was interrupted, not the opening that failed.
+                mine.opened.set_result(mine.handle is not None)
+        lease.release()
 
     def _release(self, lease: Lease[H]) -> bool:
         shared = lease._shared  # noqa: SLF001 - two halves of one thing
@@ -225,6 +233,7 @@ if hasattr(os, "register_at_fork"):
 # -- stores -------------------------------------------------------------------------------------------------
 
 _stores: SharedHandles[Store] = SharedHandles(Store.close)
+_listeners: "weakref.WeakKeyDictionary[Store, Events]" = weakref.WeakKeyDictionary()
 
 
 def acquire(
@@ -235,28 +244,35 @@ def acquire(
     progress: Progress | None = None,
     settings: Settings | None = None,
     clock: Clock | None = None,
+    events: Events | None = None,
 ) -> Lease[Store]:
     """A share of this process's one writing `Store` of `path`, by default the store of the profile in force.
 
     `create`, `backup` and `progress` are for whoever is first, and opens. Raises what `Store.open` raises, and
-    InvalidValue for `settings` or a `clock` other than those that the store was opened with.
+    InvalidValue for `settings`, a `clock` or `events` other than those that the store was opened with; without them
+    any will do. This shares stores, and `hermes_store.compat.acquire` shares `SessionDB` handles: a program uses one of
+    the two for a file, or it has two handles on it.
     """
 
     def open_store(target: Path) -> Store:
-        return Store.open(
+        store = Store.open(
             target,
             create=create,
             backup=backup,
             progress=progress,
             settings=settings,
             clock=SYSTEM_CLOCK if clock is None else clock,
+            events=NO_EVENTS if events is None else events,
         )
+        _listeners[store] = NO_EVENTS if events is None else events
+        return store
 
     lease = _stores.acquire(default_store_path() if path is None else path, open_store)
     store = lease.handle
-    if settings not in (None, store.settings) or clock not in (None, store.clock):
+    is_other = events is not None and events is not _listeners[store]
+    if settings not in (None, store.settings) or clock not in (None, store.clock) or is_other:
         lease.release()
-        raise InvalidValue("this store is shared and was opened with other settings or another clock")
+        raise InvalidValue("this store is shared and was opened with other settings, another clock or other events")
     return lease
 
 

@@ -141,13 +141,19 @@ async def in_thread(
     """Run a function in a thread of the loop's pool, as `asyncio.to_thread` does. Rule RUNTIME-8.
 
     `ended` is called once, when the function has ended or is known never to begin. `discard` gets a result that nobody
-    waits for any more. `always`: the function runs even if the waiting was cancelled before it began. Raises what the
-    function raises.
+    waits for any more. `always`: the function runs even if the waiting was cancelled before it began, and in a thread
+    of its own where the pool takes no calls any more. Raises what the function raises.
     """
     loop = asyncio.get_running_loop()
     call = _Call(function, loop, ended=ended, discard=discard, always=always)
     try:
-        loop.run_in_executor(None, call.run)
+        try:
+            loop.run_in_executor(None, call.run)
+        except RuntimeError:
+            if not always:
+                raise
+            # The pool is shut down, which must not keep a store open. A call that the pool took all the same runs once.
+            threading.Thread(target=call.run, name="hermes-store-call").start()
         result = await call.outcome
     except BaseException:
         # Also where the outcome was there already when the task was cancelled, and where no thread is to be had.

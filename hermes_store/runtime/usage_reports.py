@@ -26,8 +26,12 @@ class UsageReport:
 def coalesce(reports: Iterable[UsageReport]) -> list[UsageReport]:
     """The same usage in fewer reports, in the same order. Rule RUNTIME-2."""
     merged: list[UsageReport] = []
+    taking_back: set[str] = set()  # sessions whose number of calls may pass 0 again, where the route is open
     for report in reports:
-        both = _sum(merged[-1], report) if merged else None
+        if (report.usage.api_call_count or 0) < 0:
+            taking_back.add(report.session_id)
+        is_open = bool(taking_back) and report.session_id in taking_back
+        both = _sum(merged[-1], report) if merged and not is_open else None
         if both is None:
             merged.append(report)
         else:

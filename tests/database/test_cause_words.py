@@ -201,6 +201,54 @@ def test_a_chain_may_go_round() -> None:
     assert classify_persistence_error(first) == "locked"
 
 
+class Mute(RuntimeError):
+    """An error that cannot say anything."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+    @property
+    def orig(self) -> object:
+        raise ValueError
+
+
+@drivers
+def test_an_error_that_cannot_be_asked_is_unknown(driver: str) -> None:
+    class Own(Mute, load_driver(driver).module.OperationalError):  # type: ignore[misc]
+        @property
+        def sqlite_errorcode(self) -> int:
+            raise ValueError
+
+    for mute in (Mute(), Own()):
+        assert told(mute) == told(raised_from(mute)) == UNKNOWN
+        mute.__cause__ = errors.DiskFull()
+        assert told(mute) == FULL
+
+
+def test_a_chain_that_is_made_anew_without_end_is_unknown() -> None:
+    class Endless(RuntimeError):
+        @property
+        def orig(self) -> object:
+            return Endless()
+
+    assert told(Endless()) == UNKNOWN
+
+
+def test_the_members_of_a_group_are_looked_at() -> None:
+    group = BaseExceptionGroup("turns", [ValueError("words"), raised_from(errors.DiskFull())])
+    assert told(group) == told(raised_from(group)) == told(BaseExceptionGroup("more", [group])) == FULL
+    assert told(BaseExceptionGroup("ended", [KeyboardInterrupt(), errors.StoreLocked()])) == LOCKED
+    assert told(ExceptionGroup("turns", [ValueError("words")])) == UNKNOWN
+
+
+@drivers
+@pytest.mark.parametrize("text", ["constraint failed", "words of a trigger", "disk full", ""])
+def test_the_code_of_a_missing_row_decides_whatever_the_text(text: str, driver: str) -> None:
+    error = load_driver(driver).module.IntegrityError(text)
+    error.sqlite_errorcode = 787
+    assert told(error) == told(raised_from(error)) == NO_ROW
+
+
 def test_a_lost_unit_without_a_reason_is_unknown() -> None:
     assert told(errors.UnitLost("database is locked")) == UNKNOWN
 

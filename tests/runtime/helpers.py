@@ -40,6 +40,15 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
 
+def refuse_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on nobody can start a thread."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
 @contextmanager
 def unit_elsewhere(store: Store, pool: ThreadPoolExecutor) -> Iterator[None]:
     """Inside, another thread is in a unit of the store."""

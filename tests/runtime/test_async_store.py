@@ -366,6 +366,20 @@ def test_closing_goes_on_when_it_is_cancelled(engine: Engine, path: Path) -> Non
     run(main())
 
 
+def test_closing_works_after_the_pool_was_shut_down(engine: Engine, path: Path) -> None:
+    async def main() -> None:
+        store = await AsyncStore.open(path)
+        await asyncio.get_running_loop().shutdown_default_executor()
+        with pytest.raises(RuntimeError):
+            await store.write(add("late"))
+        await store.close()
+        with pytest.raises(StoreClosed), store.store.reader():
+            pass
+        await store.close()
+
+    run(main())
+
+
 def test_after_closing_every_call_says_so(engine: Engine, path: Path) -> None:
     async def main() -> None:
         store = await AsyncStore.open(path)

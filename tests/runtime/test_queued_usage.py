@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from hermes_store import SessionDB
-from hermes_store.errors import NestedUnit
-from tests.runtime.helpers import PATIENCE, warnings
+from hermes_store import SessionDB, Settings
+from hermes_store.errors import InvalidValue, NestedUnit, StoreLocked
+from tests.database.helpers import second_connection, settings_of
+from tests.runtime.helpers import PATIENCE, refuse_threads, warnings
+from tests.support.drivers import Engine
 
 
 @pytest.fixture
@@ -71,10 +73,74 @@ def test_usage_does_not_bring_a_removed_session_back(remove: Callable[[SessionDB
     assert db.get_session("a") is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "kind"),
-    [({"input_tokens": "secret words"}, "InvalidValue"), ({"prompt_tokens": 1}, "TypeError")],
-)
+@pytest.mark.parametrize("name", ["prompt_tokens", "source", "task"])
+def test_an_unknown_keyword_is_refused_before_anything_is_queued(
+    name: str, db: SessionDB, caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments: dict[str, Any] = {"input_tokens": 1, name: "x"}
+    with pytest.raises(TypeError, match=f"queue_token_counts.*'{name}'"):
+        db.queue_token_counts("a", **arguments)
+    assert db.flush_token_counts(0)
+    assert row(db)["input_tokens"] == 0
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("timeout", ["5", b"5", object(), [], 10**400])
+@pytest.mark.parametrize("queued", [True, False])
+def test_a_flush_refuses_a_time_that_is_no_number(timeout: Any, queued: bool, db: SessionDB) -> None:
+    if queued:
+        db.queue_token_counts("a", input_tokens=1)
+    with pytest.raises(InvalidValue, match=f"timeout is of type {type(timeout).__name__}"):
+        db.flush_token_counts(timeout)
+
+
+def test_a_flush_without_a_time_takes_the_default(db: SessionDB) -> None:
+    nothing: Any = None
+    assert db.flush_token_counts(nothing)
+    db.queue_token_counts("a", input_tokens=1)
+    assert db.flush_token_counts(nothing)
+
+
+OVERTAKING: dict[str, Callable[[SessionDB], object]] = {
+    "update_token_counts": lambda db: db.update_token_counts("a", input_tokens=10, absolute=True),
+    "delete_session": lambda db: db.delete_session("a"),
+    "prune_sessions": lambda db: db.prune_sessions(0),
+}
+
+
+@pytest.mark.parametrize("name", OVERTAKING)
+def test_what_must_not_overtake_the_queue_is_refused_while_that_cannot_be_stored(
+    name: str, impatient: None, engine: Engine, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasty = settings_of(engine, transcript_patience=0.0)
+    monkeypatch.setattr(Settings, "from_environment", lambda: hasty)
+    with SessionDB(path) as db:
+        db.append_message(db.create_session("a", "cli"), "user", "old", timestamp=1.0)
+        db.end_session("a", "done")
+        with second_connection(path, engine) as other:
+            other.execute("BEGIN IMMEDIATE")
+            refuse_threads(monkeypatch)  # no other try is on its way then
+            db.queue_token_counts("a", input_tokens=3)
+            with pytest.raises(StoreLocked):
+                OVERTAKING[name](db)
+            other.execute("ROLLBACK")
+        assert row(db)["input_tokens"] == 3
+        OVERTAKING[name](db)
+        assert db.flush_token_counts(PATIENCE)
+        found = db.get_session("a")
+        assert (found and found["input_tokens"]) == (10 if name == "update_token_counts" else None)
+
+
+@pytest.mark.parametrize("name", OVERTAKING)
+def test_what_must_not_overtake_the_queue_is_refused_inside_a_unit(name: str, db: SessionDB) -> None:
+    with db.store.transaction():
+        db.queue_token_counts("a", input_tokens=3)
+        with pytest.raises(NestedUnit):
+            OVERTAKING[name](db)
+    assert row(db)["input_tokens"] == 3
+
+
+@pytest.mark.parametrize(("arguments", "kind"), [({"input_tokens": "secret words"}, "InvalidValue")])
 def test_a_report_that_cannot_be_stored_is_a_warning(
     arguments: dict[str, Any], kind: str, db: SessionDB, caplog: pytest.LogCaptureFixture
 ) -> None:

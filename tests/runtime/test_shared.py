@@ -12,7 +12,9 @@ import pytest
 from hermes_store import Settings, Store
 from hermes_store.database.registry import has_live_connection
 from hermes_store.errors import InvalidValue, NestedUnit, StateDbReplacedError, StoreClosed, StoreMissing
+from hermes_store.events import NO_EVENTS, Events
 from hermes_store.runtime import shared
+from hermes_store.runtime.event_log import EventLog
 from hermes_store.runtime.shared import SharedHandles, acquire
 from tests.runtime.helpers import PATIENCE, run_script
 from tests.support.clocks import FakeClock
@@ -99,7 +101,9 @@ def test_other_files_have_other_handles_and_no_path_means_the_profile(engine: En
         assert two.handle.path == home / "state.db"
 
 
-@pytest.mark.parametrize("change", [{"settings": Settings(patience=1.0)}, {"clock": FakeClock(1.0)}])
+@pytest.mark.parametrize(
+    "change", [{"settings": Settings(patience=1.0)}, {"clock": FakeClock(1.0)}, {"events": EventLog()}]
+)
 def test_other_settings_than_those_of_the_shared_handle_are_refused(
     change: dict[str, Any], engine: Engine, path: Path
 ) -> None:
@@ -110,6 +114,52 @@ def test_other_settings_than_those_of_the_shared_handle_are_refused(
             pass
         assert count(lease.handle) == 0
     assert not has_live_connection(path)
+
+
+def test_events_are_told_of_the_shared_handle_and_only_those_are_accepted(engine: Engine, path: Path) -> None:
+    class Commits(Events):
+        number = 0
+
+        def committed(self, *, waited: float, held: float) -> None:
+            self.number += 1
+
+    events = Commits()
+    with acquire(path, events=events) as first, acquire(path, events=events), acquire(path):
+        before = events.number
+        first.handle.write(lambda unit: unit.create_session("a", "cli"))
+        assert events.number == before + 1
+        with pytest.raises(InvalidValue, match="other events"):
+            acquire(path, events=NO_EVENTS)
+    with acquire(path), pytest.raises(InvalidValue, match="other events"):
+        acquire(path, events=events)
+
+
+@pytest.mark.parametrize("moment", ["_find", "_open"])
+@pytest.mark.parametrize("before", [True, False])
+def test_an_interrupt_anywhere_in_acquiring_keeps_nobody_waiting(
+    moment: str, before: bool, path: Path, monkeypatch: pytest.MonkeyPatch, helper: ThreadPoolExecutor
+) -> None:
+    handles, opened = SharedHandles(Handle.close), cast("list[Handle]", [])
+    step = getattr(SharedHandles, moment)
+
+    def interrupted(*arguments: Any) -> None:
+        if not before:
+            step(*arguments)
+        raise KeyboardInterrupt
+
+    def open_handle(_: Path) -> Handle:
+        opened.append(Handle())
+        return opened[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedHandles, moment, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            handles.acquire(path, open_handle)
+    assert not any(each.open for each in opened)
+    lease = helper.submit(handles.acquire, path, open_handle).result(PATIENCE)
+    assert lease.handle.open
+    assert lease.release()
+    assert not any(each.open for each in opened)
 
 
 def test_a_store_in_memory_is_not_shared(engine: Engine) -> None:
@@ -194,8 +244,8 @@ class Counting(SharedHandles[Handle]):
 
     asked = 0
 
-    def _find(self, key: str) -> Any:
-        found = super()._find(key)
+    def _find(self, key: str, lease: Any) -> Any:
+        found = super()._find(key, lease)
         with self._changed:
             self.asked += 1
             self._changed.notify_all()

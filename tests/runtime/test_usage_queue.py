@@ -11,11 +11,20 @@ from typing import Any
 
 import pytest
 
-from hermes_store import Store
+from hermes_store import SessionDB, Store
 from hermes_store.errors import NestedUnit
 from hermes_store.runtime.usage_queue import UsageQueue
 from tests.database.helpers import query, second_connection, settings_of
-from tests.runtime.helpers import PATIENCE, report, run_script, totals, unit_elsewhere, warnings, writers
+from tests.runtime.helpers import (
+    PATIENCE,
+    refuse_threads,
+    report,
+    run_script,
+    totals,
+    unit_elsewhere,
+    warnings,
+    writers,
+)
 from tests.support.drivers import Engine
 
 
@@ -244,13 +253,6 @@ def test_a_flush_gives_up_at_the_end_of_its_time(queue: UsageQueue, filled: Stor
     assert queue.flush(PATIENCE)
 
 
-def refuse_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-
-
 def test_without_a_thread_the_caller_stores(
     queue: UsageQueue, filled: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -303,6 +305,95 @@ def test_a_stuck_thread_is_told_with_the_number_of_reports(
         assert warnings(caplog) == ["closing the queue of usage: 3 report(s) were not stored"]
         assert not queue.flush(PATIENCE)
     thread.join(PATIENCE)
+
+
+@pytest.fixture
+def held_back(filled: Store, monkeypatch: pytest.MonkeyPatch) -> tuple[UsageQueue, threading.Event, threading.Event]:
+    """A queue with one report and no thread, whose closing tells that it stores, and goes on when it is told to."""
+    storing, go_on = threading.Event(), threading.Event()
+    write = filled.write
+
+    def hold(*arguments: Any, **options: Any) -> Any:
+        storing.set()
+        assert go_on.wait(PATIENCE)
+        return write(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        refuse_threads(patch)
+        queue = UsageQueue(filled)
+        queue.put(report(input_tokens=1))
+    monkeypatch.setattr(filled, "write", hold)
+    return queue, storing, go_on
+
+
+def test_a_second_closing_waits_until_the_first_one_has_stored(
+    held_back: tuple[UsageQueue, threading.Event, threading.Event], filled: Store
+) -> None:
+    queue, storing, go_on = held_back
+    coming = threading.Event()
+
+    def close_again() -> int:
+        coming.set()
+        queue.close(timeout=PATIENCE)
+        return queue.pending
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(queue.close, PATIENCE)
+        assert storing.wait(PATIENCE)
+        second = pool.submit(close_again)
+        assert coming.wait(PATIENCE)
+        go_on.set()
+        first.result(PATIENCE)
+        assert second.result(PATIENCE) == 0
+    assert totals(filled) == (1, 0, 0)
+
+
+def test_two_closings_of_a_handle_at_once_lose_nothing(
+    path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = SessionDB(path)
+    for _ in range(3):
+        db.queue_token_counts("a", input_tokens=1)
+    assert db.flush_token_counts(PATIENCE)
+    storing, go_on, drain = threading.Event(), threading.Event(), UsageQueue._drain
+
+    def hold(queue: UsageQueue, *arguments: Any, **options: Any) -> Any:
+        storing.set()
+        assert go_on.wait(PATIENCE)
+        return drain(queue, *arguments, **options)
+
+    with ThreadPoolExecutor(2) as pool:
+        monkeypatch.setattr(UsageQueue, "_drain", hold)
+        db.queue_token_counts("a", input_tokens=4)
+        closing = [pool.submit(db.close) for _ in range(2)]
+        assert storing.wait(PATIENCE)
+        go_on.set()
+        for each in closing:
+            each.result(PATIENCE)
+    assert query(path, engine, "SELECT input_tokens FROM sessions") == [(7,)]
+
+
+@pytest.mark.parametrize("again", [UsageQueue.close, lambda queue: queue.flush(PATIENCE), UsageQueue.settle])
+def test_a_closing_that_was_interrupted_is_finished_by_the_next_call(
+    again: Callable[[UsageQueue], object], filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        refuse_threads(patch)
+        queue = UsageQueue(filled)
+        queue.put(report(input_tokens=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(filled, "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            queue.close()
+    assert not queue.put(report(input_tokens=2))
+    assert queue.pending == 1
+    again(queue)
+    assert queue.pending == 0
+    assert totals(filled) == (1, 0, 0)
+    queue.close()
 
 
 def test_every_report_that_was_accepted_while_others_close_is_stored(filled: Store) -> None:
@@ -382,6 +473,26 @@ else:
 def test_the_end_of_the_interpreter_stores_what_is_left(owner: str, engine: Engine, path: Path) -> None:
     run_script(AT_EXIT, path, owner)
     assert query(path, engine, "SELECT input_tokens FROM sessions") == [(100,)]
+
+
+AT_EXIT_IN_A_UNIT = """
+import sys
+from hermes_store import SessionDB
+
+db = SessionDB(sys.argv[1])
+handler = __import__("logging").StreamHandler(sys.stdout)
+__import__("logging").getLogger("hermes_store").addHandler(handler)
+unit = db.store.transaction()
+unit.__enter__()
+for _ in range(3):
+    db.queue_token_counts("a", input_tokens=1)
+"""
+
+
+def test_the_end_of_the_interpreter_inside_a_unit_is_told_with_the_number_of_reports(
+    engine: Engine, path: Path
+) -> None:
+    assert "ends inside a unit or a reader: 3 report(s) of usage are not stored" in run_script(AT_EXIT_IN_A_UNIT, path)
 
 
 IN_A_FORK = """

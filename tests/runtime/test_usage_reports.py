@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_store import Store, UsageRecord
+from hermes_store.errors import InvalidValue
 from hermes_store.runtime.usage_reports import UsageReport, coalesce
 from tests.runtime.helpers import report
 
@@ -71,10 +72,29 @@ def test_other_sessions_and_absolute_totals_stay_apart() -> None:
         pytest.param([{"input_tokens": 5}, {"input_tokens": -5}], id="a sum of nothing"),
         pytest.param([{"input_tokens": 5}, {"actual_cost_usd": 1.0}], id="one that makes no usage row"),
         pytest.param([{"input_tokens": 5}, {}], id="one that counts nothing"),
+        pytest.param([{"input_tokens": 1, "api_call_count": -1}] * 2, id="calls that are taken back"),
     ],
 )
 def test_reports_whose_sum_would_be_stored_otherwise_stay_apart(pair: list[dict[str, Any]]) -> None:
     assert len(coalesce(report(**each) for each in pair)) == 2
+
+
+def test_calls_that_are_taken_back_change_no_route() -> None:
+    batch = [
+        report(input_tokens=1, api_call_count=1, model="m", billing_provider="p"),
+        report(input_tokens=1, api_call_count=-2, model="n", billing_provider="q"),
+        report(input_tokens=1, api_call_count=1, model="n", billing_provider="q"),
+        report(input_tokens=1, api_call_count=1, model="n", billing_provider="q"),
+    ]
+    assert stored(coalesce(batch)) == stored(batch)
+
+
+@pytest.mark.parametrize("name", ["input_tokens", "estimated_cost_usd"])
+def test_what_is_no_number_is_told_by_its_name_and_type_alone(name: str) -> None:
+    given_: dict[str, Any] = {name: "secret words"}
+    with pytest.raises(InvalidValue, match=f"{name} is a str ") as caught:
+        report(**given_)
+    assert "secret" not in str(caught.value)
 
 
 # -- any reports ------------------------------------------------------------------------------------------------
