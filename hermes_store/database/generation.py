@@ -40,7 +40,10 @@ class FileGuard:
         self._clock = clock
         self._parent = os.path.dirname(self._file)  # noqa: PTH120
         self._folder: tuple[int, int, int, int] | None = None
-        self._names = tuple(self._file + suffix for suffix in SIDECARS) if has_log else ()
+        names = tuple(self._file + suffix for suffix in SIDECARS)
+        self._names = names if has_log else ()
+        # Another process may put a file of DELETE mode into WAL mode while nobody is in a unit.
+        self._names_to_come = () if has_log or identity_of(names[0]) is not None else names
         self.main = identity_of(self._file)
         self._log: tuple[Identity | None, ...] = (None,) * len(self._names)
         self._verdict: StateDbReplacedError | None = None
@@ -97,6 +100,9 @@ class FileGuard:
         return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
     def _look(self) -> None:
+        if self._names_to_come and identity_of(self._names_to_come[0]) is not None:
+            self._names, self._names_to_come = self._names_to_come, ()
+            self._log = (None,) * len(self._names)
         if identity_of(self._file) != self.main:
             self._verdict = StateDbReplacedError(
                 f"state.db was replaced underneath this handle: {self._file} is not the file that was opened; nothing "

@@ -228,7 +228,20 @@ def test_a_folder_in_which_nothing_changed_is_not_searched(
     monkeypatch.setattr(generation, "_COARSEST_TIME", 0.0)
     for _ in range(4):
         say(filled)
-    assert len(looks) == (3 if engine.journal_mode == "wal" else 4)
+    assert len(looks) == (3 if engine.journal_mode == "wal" else 8)  # the file, and whether it has got a log
     other.replace(filled.path)
     with pytest.raises(StateDbReplacedError):
         say(filled)
+
+
+@linux
+def test_a_log_that_came_later_is_watched_too(filled: Store, engine: Engine) -> None:
+    """Another process may change the journal mode of a file that is open."""
+    if engine.journal_mode == "wal":
+        pytest.skip("there is a log from the beginning")
+    with second_connection(filled.path, engine) as beside:
+        assert beside.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
+        say(filled)
+        Path(f"{filled.path}-wal").unlink()
+        with pytest.raises(DeletedWalGenerationError):
+            say(filled)
