@@ -7,6 +7,11 @@ if TYPE_CHECKING:
     from hermes_store.database.connection import Connection
 
 
+def quoted(name: str) -> str:
+    """A name of the catalogue as SQL has to say it, whatever it is made of."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def set_aside(connection: "Connection", virtual_tables: Iterable[str], renamed: Mapping[str, str]) -> bool:
     """Forget virtual tables and give the tables under them other names, inside an open unit.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes_store.database.translation import INDEX_COMPLAINT
+from hermes_store.database.vacuum import logical_size
 from hermes_store.errors import HermesStoreError
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def looks_sound(connection: "Connection") -> bool | None:
     An error may have come from a table of somebody else, or from a search index that says what a file says.
     """
     try:
-        size = connection.sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0]
-        if size > LARGEST_CHECKED:
+        if logical_size(connection) > LARGEST_CHECKED:
             return None
         # Newer libraries look into search indexes too, whose damage is not the file's.
         found = [str(row[0]) for row in connection.sql("PRAGMA quick_check")]

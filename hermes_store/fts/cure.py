@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermes_store.database.catalogue import quoted
 from hermes_store.database.damage import Cure
 from hermes_store.errors import CorruptStore, OperationFailed
 from hermes_store.fts import indexes
@@ -135,7 +136,7 @@ def _take_out_of_use(connection: "Connection") -> list[Cure]:
         (f"{CJK_INDEX}_*",),
     )
     for (name,) in triggers:
-        connection.sql('DROP TRIGGER "' + name.replace('"', '""') + '"')
+        connection.sql(f"DROP TRIGGER {quoted(name)}")
     if not triggers:
         return []
     set_mark(connection, CJK_STALE_KEY, "1")

@@ -48,6 +48,17 @@ def knows_flush(driver: "Driver") -> bool:
         probe.close()
 
 
+def _find(connection: "Connection") -> tuple[str, ...]:
+    """The names of the indexes that are there, and that this library can look into."""
+    return tuple(name for (name,) in connection.sql(_FIND)) if connection.driver.has_fts5 else ()
+
+
+def _due(connection: "Connection", names: tuple[str, ...]) -> dict[str, int]:
+    """How many steps of merging are due, by index."""
+    steps = {name: debt(read_levels(connection, name)) for name in names}
+    return {name: count for name, count in steps.items() if count}
+
+
 class Keeper:
     """The indexes of one writing connection."""
 
@@ -65,15 +76,15 @@ class Keeper:
         ends the unit, while after a flush it can still be kept.
         """
         if self._names is None:
-            self._names = tuple(row[0] for row in connection.sql(_FIND)) if connection.driver.has_fts5 else ()
+            self._names = _find(connection)
         if self._names and knows_flush(connection.driver):
             for name in self._names:
                 self._flush(connection, name)
         changed = connection.raw.total_changes - self._looked_at
         if self._commits == 0 or changed >= LOOK_AFTER:
-            self._names = None  # whoever changed the layout is another process
+            self._names = _find(connection)  # whoever changed the layout is another process
             # A unit that has written much merges much: what it leaves is no more than what many small ones would.
-            self._merge(connection, self._due(connection), max(1, min(changed // LOOK_AFTER, LARGEST)))
+            self._merge(connection, _due(connection, self._names), max(1, min(changed // LOOK_AFTER, LARGEST)))
             self._looked_at = connection.raw.total_changes
         elif self._names and not self._holds and self._commits >= HOLD_AFTER:
             self._holds = hold_merges_back(connection, self._names)
@@ -95,13 +106,6 @@ class Keeper:
             if connection.sql("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)):
                 raise
 
-    def _due(self, connection: "Connection") -> dict[str, int]:
-        """How many steps are due, by index."""
-        if not connection.driver.has_fts5:
-            return {}
-        steps = {name: debt(read_levels(connection, name)) for (name,) in connection.sql(_FIND)}
-        return {name: count for name, count in steps.items() if count}
-
     def _merge(self, connection: "Connection", due: dict[str, int], least: int) -> None:
         for name, steps in due.items():
             pages = STEP_PAGES * max(steps, least)
@@ -112,11 +116,11 @@ class Keeper:
 
     def wants_upkeep(self, connection: "Connection") -> bool:
         """Whether a merge is due; asked before the handle is closed, if it has written anything."""
-        return self._commits > 0 and bool(self._due(connection))
+        return self._commits > 0 and bool(_due(connection, _find(connection)))
 
     def upkeep(self, connection: "Connection") -> None:
         """Merge what is due, inside an open unit."""
-        self._merge(connection, self._due(connection), 1)
+        self._merge(connection, _due(connection, _find(connection)), 1)
 
     def shaken(self) -> None:
         """A rollback may have made FTS5 read its settings again, and the indexes may be other ones."""

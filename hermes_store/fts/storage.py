@@ -6,6 +6,7 @@ may be interrupted after any of them, and whoever begins it again goes on where 
 
 from typing import TYPE_CHECKING
 
+from hermes_store.database.catalogue import quoted
 from hermes_store.fts.ensure import PARTIAL_KEY
 from hermes_store.fts.indexes import INDEXES, PROGRESS_KEY, STORAGE_VERSION, STORAGE_VERSION_KEY, Index
 from hermes_store.fts.layouts import LEGACY, Layout, fits, layouts, objects
@@ -129,7 +130,7 @@ def teardown(connection: "Connection") -> bool:
         if left <= 0:
             break
         # Fewer rows than asked for: it is empty.
-        connection.sql(f"DROP TABLE {_quoted(table)}")
+        connection.sql(f"DROP TABLE {quoted(table)}")
         connection.sql("DELETE FROM state_meta WHERE key = ?", (f"fts_teardown_{table}_progress",))
     return bool(tables)
 
@@ -140,16 +141,12 @@ def _delete_rows(connection: "Connection", table: str, count: int) -> int:
     has_rowid = not connection.sql("SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", (table,))[0][
         0
     ]
-    key = "rowid" if has_rowid else ", ".join(_quoted(name) for (name,) in columns)
+    key = "rowid" if has_rowid else ", ".join(quoted(name) for (name,) in columns)
     connection.sql(
-        f"DELETE FROM {_quoted(table)} WHERE ({key}) IN (SELECT {key} FROM {_quoted(table)} ORDER BY {key} LIMIT ?)",
+        f"DELETE FROM {quoted(table)} WHERE ({key}) IN (SELECT {key} FROM {quoted(table)} ORDER BY {key} LIMIT ?)",
         (count,),
     )
     return int(connection.sql("SELECT changes()")[0][0])
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 # -- the end --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hermes_store.database.catalogue import quoted
 from hermes_store.database.connection import Connection
 from hermes_store.maintenance.upgrade_exceptions import Change, Context, Kind, reason_for
 from hermes_store.maintenance.upgrade_tables import (
@@ -19,7 +20,6 @@ from hermes_store.maintenance.upgrade_tables import (
     Table,
     bound,
     listed,
-    quoted,
     row_of,
     shared_columns,
     stream,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hermes_store.database.catalogue import quoted
 from hermes_store.database.connection import Connection, connect
 
 if TYPE_CHECKING:
@@ -130,11 +131,6 @@ def tables_of(connection: Connection, schema: str) -> dict[str, Table]:
 def shared_columns(before: Table, after: Table) -> list[str]:
     """The columns that are in both, in lower case."""
     return [name.lower() for name in before.columns if name.lower() in after.known]
-
-
-def quoted(name: str) -> str:
-    """A name for a statement."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def listed(names: Sequence[str], alias: str) -> str:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hermes_store.maintenance.upgrade_tables import KEYS, LEFTOVERS, Row, Table, bound, listed, quoted, row_of, stream
+from hermes_store.database.catalogue import quoted
+from hermes_store.maintenance.upgrade_tables import KEYS, LEFTOVERS, Row, Table, bound, listed, row_of, stream
 
 if TYPE_CHECKING:
     from hermes_store.database.connection import Connection

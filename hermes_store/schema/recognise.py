@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermes_store.database.catalogue import quoted
 from hermes_store.errors import NotAStore, SchemaTooNew, StampUnreadable
 from hermes_store.models import ON_DEMAND_TABLES, Base
 from hermes_store.schema.keys import LEFTOVERS
@@ -98,7 +99,7 @@ def holds_rows(connection: "Connection", found: Recognised) -> bool:
     """True if anything at all is stored in the file, whichever tables it has."""
     names = (name for name in found.tables if not name.startswith("messages_fts"))
     return any(
-        connection.sql(f"SELECT EXISTS (SELECT 1 FROM main.{_quoted(name)})")[0][0]
+        connection.sql(f"SELECT EXISTS (SELECT 1 FROM main.{quoted(name)})")[0][0]
         for name in sorted(names)
         if name not in ("alembic_version", "schema_version")
     )
@@ -107,11 +108,7 @@ def holds_rows(connection: "Connection", found: Recognised) -> bool:
 def count_rows(connection: "Connection", found: Recognised) -> dict[str, int]:
     """Number of rows of every ordinary table, search indexes and the revision's left out."""
     tables = sorted(name for name in found.tables if not name.startswith("messages_fts") and name != "alembic_version")
-    return {name: int(connection.sql(f"SELECT count(*) FROM main.{_quoted(name)}")[0][0]) for name in tables}
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return {name: int(connection.sql(f"SELECT count(*) FROM main.{quoted(name)}")[0][0]) for name in tables}
 
 
 def columns_of(connection: "Connection", table: str) -> dict[str, str]:
